@@ -199,13 +199,14 @@ def public(room: Room) -> Starlette:
 
     async def take(request: Request) -> Response:
         person = _known(room, request)
+        shown = room.board.people[person].nickname
         data = await _json(request)
         try:
             found = [event_of(each) for each in data.get("records", [])[:200]]
         except (ValueError, TypeError) as error:
             return _no(422, str(error))
         room.take(person, found)
-        return JSONResponse({"taken": len(found), "nickname": room.board.people[person].nickname})
+        return JSONResponse({"taken": len(found), "nickname": shown})
 
     async def asked(request: Request) -> Response:
         """Answer which question is before the room; a copy of 0.2 that has seen one waits until it is another, or for a while."""

@@ -88,7 +88,7 @@ def pair(room: str) -> tuple[str, int, str]:
 
 
 def enter(room: str, nickname: str) -> tuple[Link, str]:
-    """Join a room and keep the link, or find that one is in it; return it with the name that the board shows. Raises NoRoom."""
+    """Return the link to a room that one joins, or is in, and the name that its board shows; raises NoRoom."""
     host, port, code = pair(room)
     before = current()
     if before and (before.host, before.port, before.nickname) == (host, port, nickname):
@@ -108,10 +108,13 @@ def enter(room: str, nickname: str) -> tuple[Link, str]:
         raise NoRoom(NO_WAY.format(place=f"{host}:{port}", reason=error)) from None
     if status != 200:
         raise NoRoom(f"The room refuses: {answer.get('reason', status)}")
-    link = Link(host, port, seen.hex(), answer["id"], answer["token"], nickname)
+    return Link(host, port, seen.hex(), answer["id"], answer["token"], nickname), str(answer.get("nickname", nickname))
+
+
+def keep(link: Link) -> None:
+    """Be in a room from now on, in every notebook."""
     home().mkdir(parents=True, exist_ok=True)
     write_whole(_file(), json.dumps(asdict(link)), private=True)
-    return link, str(answer.get("nickname", nickname))
 
 
 def current() -> Link | None:
