@@ -209,9 +209,9 @@ def test_a_notebook_that_a_room_never_got_goes_to_no_other_and_that_is_said(tmp_
     shutil.copy(NOTEBOOKS / f"{CHAPTER}.ipynb", tmp_path)
     hand_in.hand_in(str(tmp_path / f"{CHAPTER}.ipynb"), sure=True)
     with opened(tmp_path / "other.db", submitted=tmp_path / "submitted") as other:
-        assert f"never got your notebook of {CHAPTER}" in str(attendance.join(other.words, "Ada"))
+        assert f"notebook of {CHAPTER} never arrived" in str(attendance.join(other.words, "Ada"))
         outbox.resume()
         assert outbox.notebooks_waiting() == []
     hand_in.hand_in(str(tmp_path / f"{CHAPTER}.ipynb"), sure=True)
-    assert f"never got your notebook of {CHAPTER}" in str(attendance.leave())
+    assert f"notebook of {CHAPTER} never arrived" in str(attendance.leave())
     assert not (tmp_path / "submitted").exists()

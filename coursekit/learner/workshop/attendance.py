@@ -15,7 +15,7 @@ A vote, `predict`, `measured` and `share` send the letter or the number that you
 To end it:
   from coursekit import leave; leave()"""
 NAMESAKE = "Somebody else is called {nickname} as well, so you are {shown} on the board.\n"
-UNSENT = "The room before never got your notebook of {chapters}: hand it in again, here or in another way."
+UNSENT = "Your notebook of {chapters} never arrived: hand it in again, here or in another way."
 
 
 def join(room: str, nickname: str = "") -> Note:

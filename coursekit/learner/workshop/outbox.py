@@ -23,8 +23,10 @@ from coursekit.learner.workshop.connection import SECONDS, Link, NoRoom, Refused
 WAITING = 2_000  # events that wait at most
 LONGEST_PAUSE = 15  # seconds between two looks at what waits
 NOTEBOOK_SECONDS = 30  # that a room which answers may take for a notebook
-LATER = "It is kept here, and sent as soon as the room answers, while a notebook of the course is open."
-AGAIN = "It could not be kept here either: run this again later."
+LATER = (
+    "What you sent is kept on this machine, and delivered when the room answers while a notebook of the course is open."
+)
+AGAIN = "What you sent could not be kept on this machine either, so run this again later."
 
 
 def event(kind: str, chapter: str, **more: Any) -> dict:
