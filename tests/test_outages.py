@@ -179,6 +179,19 @@ def test_a_room_that_does_not_know_somebody_has_no_hand_of_theirs_and_says_to_jo
 
 
 @pytest.mark.slow
+def test_what_a_room_does_not_take_holds_nothing_up(learner):
+    with opened(learner) as room:
+        attendance.join(room.words, "Ada")
+        ask(room, "open")
+        outbox._keep(outbox.event("predict", CHAPTER, exercise="speedup", value=1e13))  # by a copy of another age
+        assert "does not take" not in answer("b")
+        assert voted(room) == [1]
+        assert "Not shared" in str(said := predictions.share("speedup", 1e13))
+        assert "from -1e+12 to 1e+12" in str(said)
+        assert not os.listdir(home() / "room-outbox")
+
+
+@pytest.mark.slow
 def test_a_number_that_did_not_arrive_is_not_said_to_be_shared(learner, dead):
     assert "Not shared yet" in str(predictions.share("speedup", 1.5))
     with opened(learner, dead.port) as room:

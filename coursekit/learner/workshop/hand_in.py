@@ -54,8 +54,9 @@ def _sent(room: connection.Link, data: dict[str, str]) -> Note:
         return outbox.hand_over(room, data)
     except Exception as error:
         outbox.resume()
-        text = f"{outbox.silent(error)} {outbox.LATER if kept else outbox.AGAIN}"
-        return Note("Not handed in yet", f"{text} You have handed in once you get a receipt.", "#d97706")
+        return Note(
+            "Not handed in yet", f"{outbox.trouble(error, kept)} You have handed in once you get a receipt.", "#d97706"
+        )
 
 
 def _chapter(document: dict[str, Any]) -> str:

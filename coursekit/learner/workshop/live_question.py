@@ -6,7 +6,7 @@ from coursekit.learner.workshop import connection, outbox
 VOTED = "The verdict comes when your instructor closes the question: then run this cell again. Until then you may change your mind."
 TALK = "Talk to your neighbours: who has another answer, and why? The next vote opens soon; then run this cell again."
 UNKNOWN = """\
-{silent} Your instructor may be asking the room this question, so the verdict waits: run this cell again later. {kept}
+{trouble} Your instructor may be asking the room this question, so the verdict waits: run this cell again later.
 If you are no longer in the room, run this first: from coursekit import leave; leave()"""
 
 
@@ -23,8 +23,7 @@ def vote(chapter: str, name: str, choice: str) -> Note | None:
     except Exception as error:
         if connection.over():
             return None
-        kept = outbox.LATER if outbox.tell(cast) else outbox.AGAIN
-        text = UNKNOWN.format(silent=outbox.silent(error), kept=kept)
+        text = UNKNOWN.format(trouble=outbox.trouble(error, outbox.tell(cast)))
         return Note(f"Your answer: {choice}", text, "#64748b")
     if question is None or (question.get("chapter"), question.get("name")) != (chapter, name):
         return None

@@ -21,6 +21,7 @@ from coursekit.learner.progress import home
 from coursekit.learner.workshop.connection import SECONDS, Link, NoRoom, Refused, current, forget, joined
 
 WAITING = 2_000  # events that wait at most
+NEVER = 422  # the status of a room that will not take something, however often it is sent
 LONGEST_PAUSE = 15  # seconds between two looks at what waits
 NOTEBOOK_SECONDS = 30  # that a room which answers may take for a notebook
 LATER = (
@@ -54,22 +55,24 @@ def send(data: dict) -> str:
         room = current()
         if room is None:
             raise NoRoom("You have left the room: join again.")
-        if kept:
-            deliver(room)
-        else:
+        if not kept:
             room.post("/records", {"records": [data]})
-    except NoRoom as refused:
-        return f"{refused} Then run this again."
+        elif refused := deliver(room).get(data["id"]):
+            raise refused
     except Exception as error:
         _sender().wake()
-        return f"{silent(error)} {LATER if kept else AGAIN}"
+        return trouble(error, kept)
     return ""
 
 
-def silent(error: Exception) -> str:
-    """Return what is known of a room that gave no answer."""
+def trouble(error: Exception, kept: bool) -> str:
+    """Return why the room has not got something, and whether it is sent later."""
+    if isinstance(error, NoRoom):
+        return f"{error} Then run this again."
+    if isinstance(error, Refused) and error.status == NEVER:
+        return f"The room does not take it: {error}."
     known = f"nothing came within {SECONDS} s" if isinstance(error, TimeoutError) else getattr(error, "strerror", None)
-    return f"The room does not answer ({known or error})."
+    return f"The room does not answer ({known or error}). {LATER if kept else AGAIN}"
 
 
 def resume() -> None:
@@ -79,12 +82,22 @@ def resume() -> None:
             shell.show(note)
 
 
-def deliver(room: Link) -> None:
-    """Send all events that wait; what the room has taken goes away here. Raises OSError or NoRoom."""
-    while waiting := {path: data for path in _waiting("")[:100] if (data := _read(path))}:
-        room.post("/records", {"records": list(waiting.values())})
+def deliver(room: Link) -> dict[str, Refused]:
+    """Send all events that wait, and return why the room will never take some, by their ids. Raises OSError or NoRoom."""
+    many, never = 100, dict[str, Refused]()
+    while waiting := {path: data for path in _waiting("")[:many] if (data := _read(path))}:
+        try:
+            room.post("/records", {"records": list(waiting.values())})
+        except Refused as refused:
+            if refused.status != NEVER:
+                raise
+            if many > 1:  # one by one, so that no other is lost
+                many = 1
+                continue
+            never |= {data["id"]: refused for data in waiting.values()}
         for path in waiting:
             path.unlink(missing_ok=True)
+    return never
 
 
 def keep_notebook(data: dict[str, str]) -> bool:
@@ -153,18 +166,19 @@ class Sender(threading.Thread):
             if room is None:
                 continue
             try:
-                deliver(room)
+                for refused in deliver(room).values():
+                    self._say(trouble(refused, kept=False))
                 for path in _waiting(".notebook"):
                     if data := _read(path):
                         self._news.append(hand_over(room, data))
                 pause, self._silent = LONGEST_PAUSE, False
-            except NoRoom as refused:
+            except NoRoom as error:
                 if current() == room:  # no other was joined in the meantime
                     forget()
-                self._say(str(refused))
+                self._say(str(error))
             except Exception as error:
                 if not self._silent:
-                    self._say(f"{silent(error)} Your work goes on here, and what is missing there is sent later.")
+                    self._say(f"{trouble(error, kept=True)} Your work goes on here.")
                 pause = min(2 * pause, LONGEST_PAUSE) if self._silent else 1
                 self._silent = True
                 time.sleep(1)  # being woken does not hurry it more
