@@ -1,4 +1,4 @@
-# %% [markdown] you_learn_to="check your machine, start Ray, run a first task"
+# %% [markdown] you_learn_to="check your machine, start Ray, and run your first tasks"
 r"""
 # Chapter 0 · Getting started
 
@@ -8,91 +8,42 @@ Many processes can work as one program.
 
 **What you will be able to do**
 
-- say what distributed computing gives, and what it costs;
-- say where Ray comes from, and what it does that MPI and Spark do not;
-- tell whether this machine is ready for the course;
-- use `check`, `hint`, `quiz` and `progress`, which give you feedback throughout the course;
-- start Ray, run your first tasks, and name the processes Ray started;
+- check whether your machine is ready for the course;
+- start Ray, and run a function in several processes;
+- use `check`, `hint`, `quiz`, and `progress`, which give you feedback;
+- explain what distributed computing gives you and what it costs;
+- name the processes that Ray starts;
+- explain how Ray differs from MPI and Spark;
 - use Ray in a project of your own.
 
-Run a cell with **Shift + Enter**.
-Begin with this one:
+To run a cell, press **Shift + Enter**.
+Start with this one:
 """
 
 # %%
+import os
 import time
 
 import ray
 
-from coursekit import begin, check, examine, hint, progress, quiz, recorded, solution, timeline, warm_up
-from coursekit.given.ch00_start import nap, ray_processes, run_program
+from coursekit import begin, check, examine, hint, measured, predict, progress, quiz, recorded, solution, timeline
+from coursekit.given.ch00_start import ray_processes, run_program
 
 begin("ch00_start")
 
 # %% [markdown] tags=["notes"]
 r"""
-Have the room run the first cell while you talk: a kernel that does not start should show up now, not in chapter 3.
-Then run the preflight together and ask who got a verdict other than "Ready".
+Have everyone run the first cells while you talk, up to the timeline.
+A kernel that doesn't start should show up now, not in Chapter 3.
+Then ask who got a verdict other than "Ready".
 """
 
 # %% [markdown]
 r"""
-## One computer is already a team
-
-A program in one process runs your Python on one core at a time.
-A **distributed** program is several processes that work on one job, on the cores of one machine, or on several machines, called **nodes**, that talk over a network.
-
-Your notebook is the **driver**, the program that hands out work as tasks.
-**Workers** carry them out.
-You will meet the other names in the picture later in this chapter.
-
-![A driver on one node sends tasks to workers on several nodes; each node has an object store for large results](../img/ch00_cluster.svg)
-
-What you gain: more cores, more memory than one machine has, and work that can continue when a machine dies.
-
-What it costs:
-
-- **Communication.** Another process cannot see your variables.
-  Everything it needs must be copied, at worst over a network.
-- **Synchronisation.** The fast workers wait for the slowest.
-  Two processes that change the same number must agree on who goes first.
-- **Failure.** Of a hundred processes, one may die while the other ninety-nine keep running.
-  A program in a single process never has to cope with being half dead.
-
-**Ray** is a framework that takes most of this work off your hands.
-You write Python functions and classes; Ray runs them in other processes, moves the data, and can restart what died.
-In this course you use it to build distributed **reinforcement learning**: many processes play, one learns.
-You first write it by hand (chapters 1 to 10), then with RLlib, Ray's library for it (11 to 15), and finally you tune, serve and operate what you have trained (16 to 20).
-"""
-
-# %% [markdown]
-r"""
-## Ray was built for reinforcement learning
-
-Ray began around 2016 at Berkeley, in the research group that made Spark.
-Its authors wanted to teach agents by simulation, and found no system for it: thousands of simulations of different lengths, a network that learns from them, and the same network answering the simulators, all in one program.
-Their paper, linked under *Read on*, says so in its first sections.
-The authors' company, Anyscale, has since developed Ray as open source, and in 2025 the project joined the PyTorch Foundation.
-
-Two older systems also spread a program over many machines:
-
-| | MPI | Spark | Ray |
-|---|---|---|---|
-| You write | one program; all processes run it, and send each other messages | what should become of a table or a collection | Python functions and classes, some of which run elsewhere |
-| Who decides what runs where | you, before the start | Spark, stage by stage: the same work on each part of the data | Ray, call by call, while the program runs |
-| State that changes | the variables of each process | none: each step makes new data | objects that live in processes of their own, the *actors* |
-| When a process dies | normally the whole program ends | Spark computes the lost parts again | Ray runs lost tasks again, and restarts actors if you ask for it |
-| At its best | physics in lockstep: each step exchanges numbers with the neighbours | filtering, joining and summing up large tables | different simulators, learners and services in one program |
-
-They are neighbours more than rivals: *all-reduce*, the sum over all processes that MPI made popular, is how learners agree on a gradient, on Ray too.
-"""
-
-# %% [markdown]
-r"""
-## Your machine passes its preflight, or says what is missing
+## Check that your machine is ready
 
 Two cores and 8 GB of memory are enough for every chapter.
-This cell looks at your machine and ends with a verdict.
+The next cell examines your machine and tells you how to fix any problems.
 """
 
 # %% tags=["demo"]
@@ -100,25 +51,90 @@ examine()
 
 # %% [markdown]
 r"""
-## Every exercise gives you feedback at once
+## Run your first tasks on four workers
 
-An exercise is a function with a gap, followed by a cell that checks your answer.
+Your notebook is a single process, and it runs your Python code on one core at a time.
+Ray starts more processes, called [workers](../docs/glossary.md#worker), and sends them work.
+
+The next cell starts Ray with room for four tasks at a time.
+That can take ten seconds or more.
+"""
+
+# %% tags=["demo"]
+ray.shutdown()  # stops Ray if it's already running, so that you can run this cell again
+ray.init(num_cpus=4, include_dashboard=False)
+print(f"Ray has room for {ray.cluster_resources()['CPU']:.0f} tasks at a time.")
+
+# %% [markdown]
+r"""
+You'll run an ordinary function, `nap`, which sleeps and then returns the ID of its process.
+Sleeping stands in for work, and because it needs no core, it takes about the same time on every machine.
+
+`ray.remote` turns `nap` into a [remote function](../docs/glossary.md#remote-function).
+Each call to its `.remote` method launches a [task](../docs/glossary.md#task), which runs the function in a worker.
+The call itself returns immediately, with an [object reference](../docs/glossary.md#object-reference) to the future result.
+`ray.get` waits for the results and returns them.
+
+**Predict:** one after the other, eight sleeps of 0.2 s take 1.6 s.
+How long do they take on four workers?
+"""
+
+# %% tags=["demo"]
+predict("eight_sleeps", ...)  # seconds
+
+# %% tags=["demo"]
+def nap(seconds):
+    """Sleep for this many seconds, and return the ID of this process."""
+    time.sleep(seconds)
+    return os.getpid()
+
+
+nap_task = ray.remote(nap)
+for attempt in ("first", "second"):
+    start = time.perf_counter()
+    with recorded() as run:  # keeps Ray's records of the tasks in this block
+        pids = ray.get([nap_task.remote(0.2) for _ in range(8)])
+    seconds = time.perf_counter() - start
+    print(f"{attempt} time: {seconds:.2f} s, in {len(set(pids))} processes")
+measured("eight_sleeps", seconds)
+
+# %% [markdown]
+r"""
+Compare your prediction with the second time: four workers run eight tasks in two rounds of 0.2 s, and the rest is Ray's overhead.
+The first time took longer because each worker is a new Python process.
+It has to start, load Ray, and load your function before it can run its first task.
+
+The timeline shows the second run, from Ray's own records.
+Each row is a worker, and each bar is a task:
+"""
+
+# %% tags=["demo"]
+timeline(run);
+
+# %% [markdown]
+r"""
+## A check tells you what your function did
+
+In an exercise, you complete a function, and the cell below it checks your answer.
 The check calls your function and tells you what it tried and what came back.
-Run it as often as you like.
+A wrong answer costs nothing, so run it as often as you like.
 
-Here is some arithmetic that you will need throughout the course.
-Twelve tasks of 0.5 s on four workers run in three rounds of four, so they take 1.5 s at best.
-Thirteen tasks need a fourth round: 2 s.
+The first exercise is the arithmetic behind your prediction.
+Twelve tasks of 0.5 s on four workers run in three rounds, so they take at least 1.5 s.
+Thirteen tasks need a fourth round, so they take at least 2 s.
 
-Now write `best_seconds`.
-First run the two cells below as they are: the check says that the exercise is still to do, and you lose nothing.
-Then replace the line that starts with `raise`, keep the rest, and run both again.
+Write `best_seconds`, which takes the number of tasks, the seconds that each one takes, and the number of workers.
+It returns the shortest time in which the workers can run all of the tasks.
+
+First, run the two cells below as they are.
+The check says that the exercise is still to do.
+Then replace the line that starts with `raise`, keep the other lines, and run both cells again.
 """
 
 
 # %%
 def best_seconds(tasks, seconds_each, workers):
-    """Return the seconds that equal tasks take at best: full rounds of `workers` tasks, and nothing else."""
+    """Return the seconds that it takes to run all tasks if nothing but the tasks takes any time."""
     ### BEGIN SOLUTION
     rounds = -(-tasks // workers)
     return rounds * seconds_each
@@ -130,8 +146,8 @@ check("best_seconds", best_seconds)
 
 # %% [markdown]
 r"""
-When you are stuck, ask for a hint in a cell of your own; there are several, each plainer than the last.
-After three attempts, or once you have passed, `solution("best_seconds")` shows our answer.
+If you're stuck, run the next cell, and run it again for a plainer hint.
+After three attempts, or once you've passed, `solution("best_seconds")` shows you our solution.
 """
 
 # %% tags=["demo"]
@@ -139,15 +155,43 @@ hint("best_seconds")
 
 # %% [markdown] tags=["solution"]
 r"""
-`-(-tasks // workers)` rounds up; `math.ceil(tasks / workers)` does the same and reads more easily.
-The classic slip is `tasks / workers * seconds_each`, which is right only if the division has no remainder: a round that is one third full still takes a whole round.
+`-(-tasks // workers)` rounds up; `math.ceil(tasks / workers)` does the same and is easier to read.
+The classic mistake is `tasks / workers * seconds_each`, which is right only if all of the rounds are full.
+A round that's only one third full still takes as long as a full one.
 """
 
 # %% [markdown]
 r"""
-A quiz works the same way.
-Choose a letter, write it in quotes in place of the dots, and run the two cells.
-A wrong choice gets an explanation too.
+## What distributed computing gives you, and what it costs
+
+You've just run a **distributed** program: several processes that work on one job.
+They can run on one machine, as yours do, or on several.
+In Ray, each machine is a [node](../docs/glossary.md#node), and all of the nodes together are a [cluster](../docs/glossary.md#cluster).
+Your notebook is the [driver](../docs/glossary.md#driver), the program that launches the tasks.
+The other names in the picture come later.
+
+![A driver on one node sends tasks to workers on several nodes; each node has an object store for large results](../img/ch00_cluster.svg)
+
+You gain more cores, more memory than a single machine has, and programs that can continue when a machine fails.
+These are the costs:
+
+- **Communication.** A process can't see another one's variables, so whatever it needs has to be sent to it.
+- **Synchronization.** Fast workers wait for slow ones, and two processes that change the same number must agree on who goes first.
+- **Partial failure.** One process out of a hundred may die while the others keep running.
+  A program in a single process never has to cope with being half dead.
+"""
+
+# %% [markdown]
+r"""
+**Ray** takes much of this work off your hands.
+You write Python functions and classes, and Ray runs them in other processes, moves the data, and can restart what has died.
+
+In this course, you use Ray for distributed **reinforcement learning**: many processes collect experience, and one learns from it.
+First you build that by hand (Chapters 1 to 10), and then with RLlib, Ray's library for it (11 to 15).
+After that, you tune, serve, and operate what you've trained (16 to 20).
+
+A quiz works like an exercise: write a letter in quotes in place of the dots, and run both cells.
+If your answer is wrong, you'll read why.
 """
 
 # %%
@@ -160,87 +204,81 @@ quiz("what_distribution_costs", what_distribution_costs)
 
 # %% [markdown]
 r"""
-## `ray.init` starts a small cluster on your machine
+## What `ray.init` starts on your machine
 
-`num_cpus=4` tells Ray to run up to four tasks at a time.
-The number is only for Ray's bookkeeping.
-It may exceed your number of cores, and in this course it often does, because a task that only waits does not need a core.
+`ray.init` started a cluster with a single node, your machine.
+The CPUs of `num_cpus=4` exist only in Ray's bookkeeping: by default, each task reserves one of them, so at most four tasks run at a time.
+Ray can have more CPUs than your machine has cores, because a task that only waits doesn't need a core.
+But on two cores, four tasks that compute finish no sooner than two rounds of two.
 
-You may run the cell twice: `ray.shutdown()` first ends the Ray that the first run has started.
-The references and actors of that Ray are gone then, so also run the cells again that made them.
-
-**Predict:** how many processes does `ray.init` start?
+**Predict:** how many processes are running for Ray now, including the workers but not your notebook?
 """
 
 # %% tags=["demo"]
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
-ray.init(num_cpus=4, include_dashboard=False)
-print(f"slots for tasks: {ray.cluster_resources()['CPU']:.0f}")
+predict("process_count", ...)  # processes
 
 # %% tags=["demo"]
-ray_processes()
+processes = ray_processes()
+measured("process_count", len(processes))
+
+# %% tags=["demo"]
+processes
 
 # %% [markdown]
 r"""
-More than most people guess, and some that you did not ask for: the dashboard's process runs even without its web page.
-You may see fewer than four workers; the others start when there is work for them.
-The **raylet** manages this node: it starts workers, finds room for tasks, and holds the **object store**, the memory through which processes share large data.
-The **GCS** (Global Control Service) keeps the records of the whole cluster: its nodes, what lives on them, and where.
-The monitors collect logs and watch the load.
-Each **worker** waits for a task.
-Chapter 6 takes them all apart.
+Did you count only the workers?
+They run your tasks, and the other processes keep the cluster going:
+
+- The [**raylet**](../docs/glossary.md#raylet) manages this node.
+  It starts workers, assigns tasks to them, and holds the **object store**, the shared memory through which processes exchange large data.
+- The [**GCS**](../docs/glossary.md#gcs) (Global Control Service) keeps the cluster's records, such as which nodes and actors there are.
+
+You may see more than four workers, because Ray starts some in advance.
+Chapter 6 takes a closer look at all of them.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Five minutes.
-Ask a volunteer to read the list aloud and guess what each name means.
-Somebody always asks: "Why four CPUs, when I have two?"
-They are slots for bookkeeping; a nap needs a slot but no core.
-Real computation on two cores gets no faster with four slots.
+This section takes five minutes.
+Ask a volunteer to read the list aloud and to guess what each name means.
+Somebody always asks: "Why four CPUs if I have two cores?"
+Ray only counts them: a task that sleeps reserves a CPU but doesn't use a core.
+Real computation on two cores gets no faster with four workers.
 """
 
 # %% [markdown]
 r"""
-## The first tasks run side by side
+## Where Ray comes from, and how it differs from MPI and Spark
 
-`nap(seconds)` sleeps and returns the number of the process that slept.
-`ray.remote` makes a **remote function** of it, and each call with `.remote()` launches a **task**.
-The call returns at once with a *reference*, a receipt for a result that may not exist yet; `ray.get` waits for the results.
+Ray began around 2016 at UC Berkeley and was developed in RISELab, whose predecessor, AMPLab, created Spark.
+Its authors wanted to train agents by simulation, but no existing system let a single program run thousands of simulations of different lengths, train a network on the results, and use that network in the simulations.
+Anyscale, the company that they founded, develops Ray as open source, and in 2025, Ray joined the [PyTorch Foundation](https://pytorch.org/foundation/).
 
-**Predict:** eight naps of 0.2 s take 1.6 s in a row.
-How long do they take on four workers?
-Your `best_seconds` knows.
+Two older systems also spread a program over many machines: [MPI](https://www.mpi-forum.org/docs/), mostly used for scientific simulations, and [Spark](https://www.usenix.org/conference/nsdi12/technical-sessions/presentation/zaharia), mostly used to process large tables.
+
+| | MPI | Spark | Ray |
+|---|---|---|---|
+| What you write | one program that every process runs, with messages between them | transformations of a table or a collection | Python functions and classes, some of which run in other processes |
+| Who decides what runs where | usually you, before the start | Spark, stage by stage | Ray, call by call, while the program runs |
+| Where changing state is kept | in each process's variables | nowhere: each step produces new data | in [*actors*](../docs/glossary.md#actor), objects with a process of their own |
+| When a process dies | usually, the program ends | Spark recomputes what was lost | Ray reruns lost tasks, and restarts actors if you ask for it |
 """
-
-# %% tags=["demo"]
-warm_up(4)  # each worker is a process that has to start: do not measure that
-nap_task = ray.remote(nap)
-
-for attempt in ("first", "second"):
-    start = time.perf_counter()
-    with recorded() as run:  # keeps Ray's records of the tasks in this block
-        pids = ray.get([nap_task.remote(0.2) for _ in range(8)])
-    print(f"{attempt} time: {time.perf_counter() - start:.2f} s, in {len(set(pids))} processes")
 
 # %% [markdown]
 r"""
-The first time, each worker also has to fetch the function.
-The second time everything is in place, and whatever exceeds your prediction is Ray's own cost.
-The picture shows when and where each task of the second run ran, from Ray's own records of *your* run:
-"""
+## Use Ray in a project of your own
 
-# %% tags=["demo"]
-timeline(run);
+Outside this course, install Ray with pip:
 
-# %% [markdown]
-r"""
-Two rounds of four, side by side.
+```sh
+pip install "ray[rllib]" gymnasium torch
+```
 
-## A project of your own needs three lines and a guard
+RLlib needs PyTorch, but `ray[rllib]` doesn't install it.
+Without RLlib, `pip install "ray[default]"` is enough.
 
-Outside a notebook, a Ray program is an ordinary Python file, like this one.
-The cell writes it to a folder, prints it, and runs it as you would in a terminal.
+A Ray program is an ordinary Python file.
+The next cell saves one as `squares.py` and runs it, as you would in a terminal:
 """
 
 # %% tags=["demo"]
@@ -256,7 +294,7 @@ def main():
     ray.init()
     square_task = ray.remote(square)
     print(ray.get([square_task.remote(x) for x in range(5)]))
-    print(f"on a Ray with {ray.cluster_resources()['CPU']:.0f} CPUs")
+    print(f"Ray has {ray.cluster_resources()['CPU']:.0f} CPUs here.")
 
 
 if __name__ == "__main__":
@@ -266,20 +304,21 @@ run_program(PROGRAM)
 
 # %% [markdown]
 r"""
-The program started no Ray: it joined this notebook's, because the environment variable `RAY_ADDRESS` said where that is.
-Without the variable, `ray.init()` joins the cluster that `ray start` started last on this machine; if there is none, it starts a Ray of its own.
-So the same file runs on a laptop and on a cluster, unchanged.
+The four CPUs are this notebook's: the program joined the Ray instance that was already running, because `run_program` put its address in the `RAY_ADDRESS` environment variable.
+Without that variable, `ray.init()` joins the cluster that `ray start` started most recently on this machine, or starts a new one if there is none.
+So the same file runs unchanged on a laptop and on a cluster, if you follow four rules:
 
-- **Call `ray.init` in `main`, behind the guard, never at import.**
-  Workers and tests import your modules too: there, a second `ray.init` raises an error, or starts an unwanted Ray.
+- **Call `ray.init` in `main`, never at import.**
+  Workers import the modules that your functions come from, and so do tests.
+  In a worker, a second `ray.init` raises an error; in a test, it starts an unwanted Ray instance.
 - **Leave sizes out of the file.**
-  With `num_cpus=4`, `ray.init` raises an error if `RAY_ADDRESS` names a cluster, which already has its size.
-- **Keep functions plain**, and make remote functions of them where you launch tasks.
-  Your tests then call `square(3)` without Ray.
-- **Pin Ray**: write `ray[default]==2.60.*` in your requirements, or `ray[rllib]`, `ray[tune]`, `ray[serve]` for its libraries.
-  All machines of a cluster need the same Ray and the same Python, down to the last digit of the version, and Ray checks that when you join.
+  `ray.init(num_cpus=4)` raises an error if it finds a cluster to join, because the cluster already has its size.
+- **Keep functions plain**, and turn them into remote functions where you launch tasks.
+  Then your tests can call `square(3)` without Ray.
+- **Pin exact versions**, such as `ray[rllib]==2.60.0`, and use the same Python everywhere.
+  By default, both versions must match the cluster's exactly: Python 3.11.7 can't join a cluster that runs 3.11.8.
 
-When you finish a notebook, stop its Ray, so the next has the machine to itself:
+When you finish a notebook, stop its Ray instance, so that the next notebook has the machine to itself:
 """
 
 # %% tags=["demo"]
@@ -287,7 +326,7 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-`progress()`, or `coursekit progress` in a terminal, shows what you have earned in the whole course.
+`progress()`, or `coursekit progress` in a terminal, shows what you've earned so far.
 """
 
 # %% tags=["demo"]
@@ -297,32 +336,26 @@ progress()
 r"""
 ## What you can do now
 
-- You can say what distribution gives you (cores, memory, survival) and what it costs (communication, synchronisation, failure).
-- You know that your machine is ready, and how to check again: `coursekit doctor`.
-- You have met `check`, `hint`, `quiz` and `progress`.
-- You started Ray, saw its processes, and ran eight tasks in the time of two.
-- You can write a Ray program that runs on a laptop and on a cluster, unchanged.
+- You can start Ray, name its processes, and run eight tasks in the time of two.
+- You can use `check`, `hint`, `quiz`, and `progress`, and check your machine with `coursekit doctor` in a terminal.
+- You can say what distributed computing gives you and what it costs.
+- You can write a Ray program that runs unchanged on a laptop and on a cluster.
 
 ## Traps
 
-- The first tasks after `ray.init` are slow: they wait for worker processes to start and to fetch the function.
-  Warm up before you measure.
-- `num_cpus` is bookkeeping.
-  It limits how many tasks Ray runs at a time; it adds no cores to your machine.
-- An interrupt (■) ends the cell that is running, but not the tasks that the cell launched.
-  They go on, and the tasks of your next cell wait until there is room.
-- A restarted kernel has forgotten all names, and its Ray has ended.
-  Choose *Run All Above Selected Cell* in the *Run* menu, and go on where you were.
+- The first tasks after `ray.init` are slow, so warm up before you measure.
+  In later chapters, `warm_up(4)` starts four workers first.
+- An interrupt (■) stops the cell that's running, but not the tasks that the cell launched.
+  The tasks of your next cell may have to wait until those have finished.
+- When you restart the kernel, you lose all variables, and its Ray instance stops.
+  Choose *Run All Above Selected Cell* in the *Run* menu, and continue where you were.
 
 ## Read on
 
-- [Chapter 1](ch01_tasks.ipynb): functions become tasks.
-  The map shows what each chapter builds on, so you need not read them all before the one you came for:
+- [Chapter 1](ch01_tasks.ipynb), or the chapter that you came for: the map shows what each one builds on.
 
   ![The chapters, and what each builds on](../img/learners_map.svg)
-- [Ray's own overview](https://docs.ray.io/en/latest/ray-core/walkthrough.html) of tasks, actors and objects.
-- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018: why Ray was built, with reinforcement learning as the reason.
-  The year before, the same lab wrote down what was missing: Nishihara et al., [*Real-Time Machine Learning: The Missing Pieces*](https://arxiv.org/abs/1703.03924).
-- Zaharia et al., [*Resilient Distributed Datasets*](https://www.usenix.org/conference/nsdi12/technical-sessions/presentation/zaharia), 2012, is the paper behind Spark; the [MPI Forum](https://www.mpi-forum.org/docs/) has MPI's standard.
-- [The PyTorch Foundation](https://pytorch.org/foundation/), which Ray joined in 2025, and Ray's page on [how `ray.init` finds a cluster](https://docs.ray.io/en/latest/ray-core/starting-ray.html).
+- [Ray's overview](https://docs.ray.io/en/latest/ray-core/walkthrough.html) of tasks, actors, and objects, [how `ray.init` finds a cluster](https://docs.ray.io/en/latest/ray-core/starting-ray.html), and [Ray's source code](https://github.com/ray-project/ray).
+- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018, and Nishihara et al., [*Real-Time Machine Learning: The Missing Pieces*](https://arxiv.org/abs/1703.03924), 2017: why Ray was built, with reinforcement learning as the reason.
+- Pumperla, Oakes, and Liaw, [*Learning Ray*](https://github.com/maxpumperla/learning_ray), 2023: a book on an older version of Ray.
 """

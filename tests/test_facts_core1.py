@@ -1,8 +1,13 @@
 """What chapters 0 to 3 say about Ray is true of the Ray that is pinned: each test is one sentence of theirs."""
 
 import os
+import platform
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from importlib.metadata import requires
 
 import numpy as np
 import pandas
@@ -37,6 +42,38 @@ def put_by(size: int) -> float:
     with made() as copies:
         assert ray.get(length.remote(blank.remote(size))) == size
     return copies.megabytes
+
+
+# Chapter 0
+
+
+def test_the_rllib_extra_brings_gymnasium_but_not_pytorch():
+    extra = [
+        re.split(r"[<>=!~;\[ ]", line)[0] for line in requires("ray") or [] if re.search(r"extra == .rllib.", line)
+    ]
+    assert "gymnasium" in extra
+    assert "torch" not in extra
+
+
+@pytest.mark.parametrize("other", [{"ray_version": "2.60.99"}, {"python_version": "3.11.99"}], ids=str)
+def test_another_patch_version_of_ray_or_python_cannot_join(other):
+    ours = {"ray_version": ray.__version__, "python_version": platform.python_version()}
+    ray._private.utils.check_version_info(ours, "here")
+    with pytest.raises(RuntimeError, match="Version mismatch"):
+        ray._private.utils.check_version_info(ours | other, "here")
+
+
+def test_a_size_is_refused_if_there_is_a_cluster_to_join():
+    joins = os.environ | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+    done = subprocess.run(
+        [sys.executable, "-c", "import ray; ray.init(num_cpus=4)"], env=joins, capture_output=True, text=True
+    )
+    assert "ValueError: When connecting to an existing cluster, num_cpus" in done.stderr
+
+
+def test_a_second_init_in_a_worker_raises_an_error():
+    with pytest.raises(RuntimeError, match=r"Maybe you called ray\.init twice"):
+        ray.get(ray.remote(lambda: ray.init()).remote())
 
 
 # Chapter 1

@@ -1,4 +1,4 @@
-"""What chapter 0 hands out: a nap, the processes of this machine's Ray, and a program that joins it."""
+"""What chapter 0 provides: a table of the processes that Ray started, and a way to run a program that joins this Ray."""
 
 import os
 import subprocess
@@ -14,25 +14,25 @@ import psutil
 # a worker that ends: see coursekit.ray_bridge.quiet.
 os.environ.setdefault("RAY_num_workers_soft_limit", "8")
 ROLES = {
-    "gcs_server": "GCS: the records of the whole cluster",
-    "raylet": "raylet: the manager of this node",
-    "monitor.py": "monitor: watches the load, for the autoscaler",
-    "log_monitor.py": "log monitor: brings what workers print to you",
-    "dashboard.py": "dashboard: the web page",
-    "ray::DashboardAgent": "dashboard agent: this node's statistics",
+    "gcs_server": "GCS: keeps the records of the whole cluster",
+    "raylet": "raylet: manages this node",
+    "monitor.py": "monitor: watches the load for the autoscaler",
+    "log_monitor.py": "log monitor: brings you what workers print",
+    "dashboard.py": "dashboard: would serve its web page, which is off",
+    "ray::DashboardAgent": "dashboard agent: collects this node's statistics",
     "ray::RuntimeEnvAgent": "environment agent: installs what tasks need",
     "ray::": "worker: runs tasks and actors",
 }
 
 
 def nap(seconds: float) -> int:
-    """Return the process id that slept for this many seconds."""
+    """Sleep for this many seconds, and return the ID of the process; notebooks of 0.2 import it, so it goes with 0.4."""
     time.sleep(seconds)
     return os.getpid()
 
 
 def ray_processes() -> pandas.DataFrame:
-    """Return the processes that this notebook's Ray started: what each is for, its id, its memory in MB."""
+    """Return a table of the processes that this notebook's Ray has started: what each one does, its ID, and its memory in MB."""
     rows = [
         (_role(process), process.pid, round(process.memory_info().rss / 2**20))
         for process in psutil.Process().children(recursive=True)
@@ -42,7 +42,7 @@ def ray_processes() -> pandas.DataFrame:
 
 
 def run_program(text: str) -> None:
-    """Write a program to a file, and run it with Python, with RAY_ADDRESS set to this notebook's Ray; print both."""
+    """Save a program as squares.py, run it with RAY_ADDRESS set to this notebook's Ray, and print its output."""
     import ray
 
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +50,7 @@ def run_program(text: str) -> None:
         path.write_text(text.strip() + "\n", encoding="utf-8")
         environment = os.environ | {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
         done = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, timeout=120)
-    print(text.strip(), "", "$ python squares.py", sep="\n")
+    print("$ python squares.py")
     print(done.stdout if done.returncode == 0 else done.stderr)
 
 
