@@ -10,7 +10,7 @@ Many processes can work as one program.
 
 - check whether your machine is ready for the course;
 - start Ray, and run a function in several processes;
-- use `check`, `hint`, `quiz`, and `progress`, which give you feedback;
+- get feedback from `check`, `hint`, `quiz`, and `progress`;
 - explain what distributed computing gives you and what it costs;
 - name the processes that Ray starts;
 - explain how Ray differs from MPI and Spark;
@@ -123,12 +123,12 @@ The first exercise is the arithmetic behind your prediction.
 Twelve tasks of 0.5 s on four workers run in three rounds, so they take at least 1.5 s.
 Thirteen tasks need a fourth round, so they take at least 2 s.
 
-Write `best_seconds`, which takes the number of tasks, the seconds that each one takes, and the number of workers.
+Write `best_seconds`, which takes the number of tasks, the seconds for each one, and the number of workers.
 It returns the shortest time in which the workers can run all of the tasks.
 
 First, run the two cells below as they are.
 The check says that the exercise is still to do.
-Then replace the line that starts with `raise`, keep the other lines, and run both cells again.
+Then replace the line that starts with `raise`, keep the other lines, and rerun both cells.
 """
 
 
@@ -168,14 +168,14 @@ You've just run a **distributed** program: several processes that work on one jo
 They can run on one machine, as yours do, or on several.
 In Ray, each machine is a [node](../docs/glossary.md#node), and all of the nodes together are a [cluster](../docs/glossary.md#cluster).
 Your notebook is the [driver](../docs/glossary.md#driver), the program that launches the tasks.
-The other names in the picture come later.
+You'll meet the other names in the picture later.
 
 ![A driver on one node sends tasks to workers on several nodes; each node has an object store for large results](../img/ch00_cluster.svg)
 
 You gain more cores, more memory than a single machine has, and programs that can continue when a machine fails.
 These are the costs:
 
-- **Communication.** A process can't see another one's variables, so whatever it needs has to be sent to it.
+- **Communication.** A process can't see another process's variables, so whatever it needs has to be sent to it.
 - **Synchronization.** Fast workers wait for slow ones, and two processes that change the same number must agree on who goes first.
 - **Partial failure.** One process out of a hundred may die while the others keep running.
   A program in a single process never has to cope with being half dead.
@@ -191,7 +191,7 @@ First you build that by hand (Chapters 1 to 10), and then with RLlib, Ray's libr
 After that, you tune, serve, and operate what you've trained (16 to 20).
 
 A quiz works like an exercise: write a letter in quotes in place of the dots, and run both cells.
-If your answer is wrong, you'll read why.
+If your answer is wrong, the quiz tells you why.
 """
 
 # %%
@@ -234,7 +234,7 @@ They run your tasks, and the other processes keep the cluster going:
 - The [**GCS**](../docs/glossary.md#gcs) (Global Control Service) keeps the cluster's records, such as which nodes and actors there are.
 
 You may see more than four workers, because Ray starts some in advance.
-Chapter 6 takes a closer look at all of them.
+Chapter 6 takes a closer look at all of these processes.
 """
 
 # %% [markdown] tags=["notes"]
@@ -254,7 +254,7 @@ Ray began around 2016 at UC Berkeley and was developed in RISELab, whose predece
 Its authors wanted to train agents by simulation, but no existing system let a single program run thousands of simulations of different lengths, train a network on the results, and use that network in the simulations.
 Anyscale, the company that they founded, develops Ray as open source, and in 2025, Ray joined the [PyTorch Foundation](https://pytorch.org/foundation/).
 
-Two older systems also spread a program over many machines: [MPI](https://www.mpi-forum.org/docs/), mostly used for scientific simulations, and [Spark](https://www.usenix.org/conference/nsdi12/technical-sessions/presentation/zaharia), mostly used to process large tables.
+Two older systems also spread a program over many machines: [MPI](https://www.mpi-forum.org/docs/), used mostly for scientific simulations, and [Spark](https://www.usenix.org/conference/nsdi12/technical-sessions/presentation/zaharia), mostly for large tables.
 
 | | MPI | Spark | Ray |
 |---|---|---|---|
@@ -268,7 +268,7 @@ Two older systems also spread a program over many machines: [MPI](https://www.mp
 r"""
 ## Use Ray in a project of your own
 
-Outside this course, install Ray with pip:
+Outside this course, install Ray like this:
 
 ```sh
 pip install "ray[rllib]" gymnasium torch
@@ -306,7 +306,7 @@ run_program(PROGRAM)
 r"""
 The four CPUs are this notebook's: the program joined the Ray instance that was already running, because `run_program` put its address in the `RAY_ADDRESS` environment variable.
 Without that variable, `ray.init()` joins the cluster that `ray start` started most recently on this machine, or starts a new one if there is none.
-So the same file runs unchanged on a laptop and on a cluster, if you follow four rules:
+The same file runs unchanged on a laptop and a cluster, if you follow four rules:
 
 - **Call `ray.init` in `main`, never at import.**
   Workers import the modules that your functions come from, and so do tests.
@@ -356,6 +356,6 @@ r"""
 
   ![The chapters, and what each builds on](../img/learners_map.svg)
 - [Ray's overview](https://docs.ray.io/en/latest/ray-core/walkthrough.html) of tasks, actors, and objects, [how `ray.init` finds a cluster](https://docs.ray.io/en/latest/ray-core/starting-ray.html), and [Ray's source code](https://github.com/ray-project/ray).
-- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018, and Nishihara et al., [*Real-Time Machine Learning: The Missing Pieces*](https://arxiv.org/abs/1703.03924), 2017: why Ray was built, with reinforcement learning as the reason.
+- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018, and Nishihara et al., [*Real-Time Machine Learning: The Missing Pieces*](https://arxiv.org/abs/1703.03924), 2017: why Ray was built, with reinforcement learning as the main reason.
 - Pumperla, Oakes, and Liaw, [*Learning Ray*](https://github.com/maxpumperla/learning_ray), 2023: a book on an older version of Ray.
 """

@@ -28,7 +28,7 @@ def best_seconds(answer: Answer, rng: Generator) -> None:
     expect_close(
         answer(rounds * workers - 1, seconds, workers),
         rounds * seconds,
-        f"These are {rounds} rounds of {seconds} s. The last one is a single task short of {workers}, and its tasks run in parallel.",
+        f"This takes {rounds} rounds of {seconds} s. The last one is one task short of full, but it still takes {seconds} s.",
     )
     expect_close(answer(1, seconds, 1000), seconds, f"A single task takes {seconds} s, even if 1000 workers are free.")
 
