@@ -1,4 +1,4 @@
-# %% [markdown] you_learn_to="kill workers, actors and nodes, and survive it"
+# %% [markdown] you_learn_to="kill workers, actors, and nodes, and keep your program running"
 r"""
 # Chapter 5 · Fault tolerance
 
@@ -8,11 +8,11 @@ Anything can die, and a retry starts from scratch.
 
 **What you will be able to do**
 
-- tell from an exception what died, and keep the results you have when others are missing;
-- say what Ray repeats by itself and what it leaves to you, and measure what a repetition costs;
-- write calls that survive deaths and time-outs, and do no harm when they happen twice;
-- give an actor state that outlives its process, and build a pool that replaces its dead actors;
-- kill a process, an actor and a whole node on purpose, and see whether your program survives.
+- tell from an exception what died, and keep the results that you have even if others are missing;
+- explain what Ray retries automatically and what it leaves to you, and measure what a retry costs;
+- write calls that survive process deaths and timeouts, and that do no harm if they run twice;
+- make an actor's state outlive its process, and build a pool that replaces its dead actors;
+- kill a process, an actor, and a whole node on purpose, and see whether your program survives.
 """
 
 # %%
@@ -29,14 +29,15 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError, WorkerCrashedError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, recorded, solution
+from coursekit import timeline, warm_up
 from coursekit.given.ch05_faults import Diary, ask_nodes_every, kill_process_of, story, work, work_in_steps
 from coursekit.given.deaths import keep_news_of_deaths
 
 begin("ch05_faults")
 
 # %%
-ask_nodes_every(0.5)  # seconds; it is Ray that will ask whether they live
+ask_nodes_every(0.5)  # seconds between Ray's health checks of a node
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)  # what dying processes print stays in their log files
 warm_up(4)
@@ -45,32 +46,34 @@ news = keep_news_of_deaths()
 # %% [markdown]
 r"""
 Two things are unusual here.
-You are about to kill a few dozen processes, and Ray reports each death in half a page.
-Here `news` collects these reports instead of printing them, and you will read one below; in your own programs, leave them on.
-And `ask_nodes_every` sets environment variables that Ray reads when it starts: it then asks every half second, not every three, whether a node is still there, so you wait less when you kill one.
+First, you're about to kill a few dozen processes, and Ray reports each death in half a page of text.
+In this chapter, `news` collects these reports instead of printing them, and you'll read one below.
+In your own programs, leave the reports on.
+Second, `ask_nodes_every` sets environment variables that Ray reads when it starts.
+With them, Ray checks every half second, instead of every three seconds, whether a node is still there, so you wait less when you kill one.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans two hours, with `collect` as homework.
-Start with a question: your training runs on 100 machines, and each fails once in three years.
+Start with a question: your training runs on 100 machines, and each of them fails once in three years.
 How often does something fail?
-About once in eleven days.
+About once every eleven days.
 Everything that follows is about that day.
 """
 
 # %% [markdown]
 r"""
-## A failure waits until you ask for the result
+## An error surfaces when you fetch the result
 
 `.remote()` returns a reference without waiting for the function.
-So an error in the function waits behind that reference, and `ray.get` raises it.
+So if the function fails, the error is stored behind that reference, and `ray.get` raises it.
 If you never fetch the result, you can easily miss the error.
 The type of the exception tells you what failed.
 
-The task below fails in a way of your choice, and so does the actor.
-`signal.SIGKILL` ends a process on the spot: no `except`, no `finally`, no goodbye.
-A power cut does the same, and so does the operating system when memory runs out.
+The task below fails in a way that you choose, and so does the actor.
+`signal.SIGKILL` kills a process on the spot: no `except`, no `finally`, no goodbye.
+A power failure does the same, and so does the operating system when memory runs out.
 """
 
 
@@ -93,7 +96,7 @@ class Trouble:
 
 # %% tags=["demo"]
 def caught(title, ref, seconds=None):
-    """Return a row of the table: what happened, which exception came out, and its cause."""
+    """Return a row of the table: what happened, the exception that `ray.get` raised, and its cause."""
     try:
         ray.get(ref, timeout=seconds)
     except Exception as error:
@@ -114,18 +117,18 @@ pandas.DataFrame(rows)
 
 # %% [markdown]
 r"""
-Five kinds of failure, five types, each a `ray.exceptions.RayError`.
-The first is special: Ray makes a type that is a `RayTaskError` *and* a `ZeroDivisionError`, so `except ZeroDivisionError` catches it as if the function had run right here.
-The original is in `error.cause`.
-The other four have no cause: none of your code raised anything.
+There are five kinds of failure and five types of exception, each of them a `ray.exceptions.RayError`.
+The first one is special: Ray creates a type that is a `RayTaskError` *and* a `ZeroDivisionError`, so `except ZeroDivisionError` catches it as if the function had run in your notebook.
+The original exception is in `error.cause`.
+The other four have no cause, because none of your code raised anything.
 
-Ray does not even send a call that is wrong in itself; it fails at `.remote()`:
+Some calls never leave your notebook: if an argument doesn't fit the function, or can't be serialized, `.remote()` itself fails.
 """
 
 # %% tags=["demo"]
 wrong_calls = {
     "one argument too many": lambda: task.remote("raises", 2),
-    "an argument that cannot be sent": lambda: task.remote(letter for letter in "raises"),
+    "an argument that cannot be serialized": lambda: task.remote(letter for letter in "raises"),
 }
 for title, call in wrong_calls.items():
     try:
@@ -135,22 +138,22 @@ for title, call in wrong_calls.items():
 
 # %% [markdown]
 r"""
-So does a call to an actor whose queue is full, if you limit it with `max_pending_calls`.
+A call to an actor also fails at `.remote()` if you limit the actor's queue with `max_pending_calls` and the queue is full.
 
-With many calls, one failure must not cost you the others' results.
-`ray.get(refs)` on a list raises the first error it meets and returns nothing.
+When you make many calls, one failure must not cost you the results of the others.
+If you call `ray.get(refs)` on a list, it raises the first error that it meets and returns nothing.
 Write `survivors`, which keeps results and failures apart.
-By default Ray tries a dead task three more times, as the next section shows; `max_retries=0` turns that off.
-If you launch the calls one by one, the check takes 20 s longer.
+By default, Ray retries a task up to three times if its process dies, as the next section shows; `max_retries=0` turns that off.
+If you wait for each call before you launch the next, the check takes 20 s longer.
 """
 
 
 # %%
 def survivors(function, xs):
-    """Return (results, errors): the value of function(x) where there is one, else the kind of error.
+    """Return (results, errors): the value of function(x) for each call that returned one, and a type's name for each that failed.
 
-    Both are dicts with x as key. An error is the name of a type: that of the exception which the
-    function raised, or "WorkerCrashedError". Make each call once, in a task of its own, and launch all
+    Both are dicts with x as the key. The name is that of the exception that the function raised, or
+    "WorkerCrashedError" if its process died. Make each call once, in a task of its own, and launch all
     of them before you wait for the first.
     """
     ### BEGIN SOLUTION
@@ -174,40 +177,47 @@ check("survivors", survivors)
 r"""
 The tempting shortcut is `except Exception: pass`.
 It turns a crash into a missing key, and a month later you wonder why the averages are wrong.
-If you can live with a failure, it is still a result: record it.
+Even if you can live with a failure, it's still a result, so record it.
 """
 
 # %% [markdown]
 r"""
-## Ray tries again when a process dies, not when a function raises
+## Ray retries when a process dies, not when a function raises
 
-When the process of a task dies, Ray launches the task again, up to `max_retries=3` times: perhaps a machine lost power, and the next attempt may succeed.
-By default, it does not repeat a function that *raises*: a mistake in the code is still there the next time.
+When a task's process dies, Ray launches the task again, up to `max_retries=3` times.
+Perhaps a machine lost power, and the next attempt may succeed.
+By default, Ray doesn't retry a function that *raises*, because a bug in the code is still there the next time.
 
-To watch this, you need a witness that survives.
-A `Diary` is a file in which every process notes what it does.
-`work` does `parts` of work, a nap each, and notes every one; at its first attempt it kills its own process after `dies_after` parts.
-`diary.write(event)` returns how often the event was written *before*, which tells a process whether it is the first.
+To watch this, you need a record that survives the process.
+A `Diary` is a file in which every process records what it does.
+`work` does its work in parts, with a short sleep for each, and records every one.
+On its first attempt, it kills its own process after `dies_after` parts.
+`diary.write(event)` returns how often that event had been written *before*, so a process can tell whether it was first.
 
-**Predict:** ten parts, and the process dies after seven.
+**Predict:** the work has ten parts, and the process dies after seven of them.
 How many parts does the diary list in the end?
 """
+
+# %% tags=["demo"]
+predict("parts_with_a_retry", ...)  # parts
 
 # %% tags=["demo"]
 work_task, diary = ray.remote(work), Diary()
 with recorded() as run:
     ray.get(work_task.remote(diary, 10, dies_after=7))
 print(f"{diary.count('begins')} attempts, {diary.count('part')} parts")
-pandas.DataFrame(run.tasks())[["name", "attempt", "state", "error", "worker_pid"]]
+display(pandas.DataFrame(run.tasks())[["name", "attempt", "state", "error", "worker_pid"]])
+measured("parts_with_a_retry", diary.count("part"))
 
 # %% [markdown]
 r"""
-Seventeen, not ten: the second attempt, in another process, knew nothing of the first.
+The diary lists seventeen parts, not ten: the second attempt ran in another process and started with nothing from the first.
 Ray's own records show both attempts.
 
-Here is the report that Ray prints for such a death.
-*SYSTEM_ERROR* means that the process ended without a goodbye; Ray saw only a closed connection.
-In practice the usual reason is memory: the operating system kills a process that takes too much, unless Ray is quicker, as the last section explains.
+Here is the report that Ray prints about such a death.
+*SYSTEM_ERROR* means that the process exited without a goodbye: all that Ray saw was a closed connection.
+In practice, the usual reason is memory.
+The operating system kills a process that uses too much of it, unless Ray gets there first, as the last section explains.
 """
 
 # %% tags=["demo"]
@@ -215,14 +225,14 @@ print(textwrap.fill(news.wait(), 110))
 
 # %% [markdown]
 r"""
-Some exceptions *are* worth another attempt: a busy server, a network hiccup.
-Name those:
+Some exceptions *are* worth another attempt, such as those from a busy server or a network hiccup.
+List them by type:
 
 ```python
 ray.remote(function).options(retry_exceptions=[ConnectionError], max_retries=5)
 ```
 
-`retry_exceptions=True` repeats after every exception, including those from mistakes in your code.
+`retry_exceptions=True` retries after every exception, including those that come from bugs in your code.
 """
 
 # %%
@@ -235,18 +245,18 @@ quiz("how_many_runs", how_many_runs)
 
 # %% [markdown]
 r"""
-## A retry does all of the work again
+## Without a checkpoint, a retry does all of the work again
 
 You might expect a retry to resume where the last attempt stopped.
-It can't: the process that knew how far it had come is gone.
+It can't, because the progress was in the memory of a process that is gone.
 
-![Without a checkpoint the second attempt does all parts again; with one it does only those that are missing](../img/ch05_retry.svg)
+![Without a checkpoint, the second attempt does all parts again; with a checkpoint, it does only those that are missing](../img/ch05_retry.svg)
 
-`work_in_steps` does the same work, but begins with the first part missing from the diary.
-That is a **checkpoint**: progress written to a place that survives the process.
+`work_in_steps` does the same work, but it starts with the first part that is missing from the diary.
+Here, the diary is a [checkpoint](../docs/glossary.md#checkpoint): progress written to a place that survives the process.
 
-The next cell lets both kinds of work die at several moments.
-Twenty parts of 0.05 s make one second of work.
+The next cell kills both versions, each at several points of the work.
+Twenty parts of 0.05 s add up to one second.
 """
 
 # %% tags=["demo"]
@@ -254,7 +264,7 @@ ways, stories = {"all again": work_task, "with a checkpoint": ray.remote(work_in
 for dies_after in budget([2, 6, 10, 14, 18], [18]):
     for name, way in ways.items():
         print(f"dies after {dies_after}, {name}")
-        warm_up(2)  # so that the second attempt need not wait for a process to start
+        warm_up(2)  # so that the second attempt doesn't wait for a process to start
         diary = Diary()
         ray.get(way.remote(diary, 20, dies_after))
         stories[f"dies after {dies_after},\n{name}"] = story(diary)
@@ -268,32 +278,35 @@ for part, colour in {"before": "#93c5fd", "gap": "#94a3b8", "after": "#2563eb"}.
     left += widths
 axes.axvline(1, color="#64748b", linestyle="--")
 axes.invert_yaxis()
-axes.set_title("Without a checkpoint, all the work is done again")
-axes.set_xlabel("seconds; dashed: the same work without a death")
+axes.set_title("Without a checkpoint, all of the work is done again")
+axes.set_xlabel("seconds (dashed: the same work without a death)")
 axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False);
 
 # %% [markdown]
 r"""
 Compare the dark bars.
-Without a checkpoint each is one second long: whenever the process dies, it does *all* the work again.
-So a late death costs most, and a task of ten hours that dies in its last minute takes twenty.
-With a checkpoint, the pale and the dark bar together make one second.
+Without a checkpoint, each of them is one second long: whenever the process dies, the retry does *all* of the work again.
+So a late death costs the most, and a ten-hour task that dies in its last minute takes twenty hours.
+With a checkpoint, the pale bar and the dark bar add up to one second.
 
-There is a second cure: smaller tasks, though not too small, as chapter 1 measured.
-If the twenty parts are twenty tasks, a death costs one.
-The grey gap always remains; you will find out below where it comes from.
+There is a second remedy: smaller tasks, though not too small, as you measured in Chapter 1.
+If the twenty parts are twenty tasks, a death costs only one of them.
+The gray gap always remains, and you'll find out below where it comes from.
 """
 
 # %% [markdown]
 r"""
-## A time-out ends your wait, not the task
+## A timeout ends your wait, not the task
 
-Not everything that fails dies.
+Not every failure is a death.
 Some calls hang, and `ray.get` waits forever unless you give it a limit.
 
-**Predict:** the task needs one second, and your patience ends after 0.3 s.
-How many parts will it have done in the end?
+**Predict:** the task needs one second for its twenty parts, and you stop waiting after 0.3 s.
+How many parts will the task have done in the end?
 """
+
+# %% tags=["demo"]
+predict("parts_after_a_timeout", ...)  # parts
 
 # %% tags=["demo"]
 diary = Diary()
@@ -301,16 +314,20 @@ ref = work_task.remote(diary, 20)
 try:
     ray.get(ref, timeout=0.3)
 except GetTimeoutError:
-    print(f"time-out after {diary.count('part')} parts")
-print(f"asked again: {ray.get(ref)} parts")
+    print(f"timeout after {diary.count('part')} parts")
+print(f"fetched again: {ray.get(ref)} parts")
+measured("parts_after_a_timeout", diary.count("part"))
 
 # %% [markdown]
 r"""
-`GetTimeoutError` says nothing about the task, which kept running and kept its slot.
-If you give up for good, say so: `ray.cancel(ref)` raises `KeyboardInterrupt` in the task, and for code that does not listen, `ray.cancel(ref, force=True)` kills its process.
+All twenty: `GetTimeoutError` says nothing about the task, which kept running and kept its CPU.
+If you give up on a task for good, cancel it.
+`ray.cancel(ref)` raises `KeyboardInterrupt` in the task, but only when its process next executes Python, so a long `time.sleep` or a blocked socket delays it.
+`ray.cancel(ref, force=True)` kills the process.
+A call that an actor is already running can't be killed this way: `force=True` raises `ValueError`, and without it, the method has to check `ray.get_runtime_context().is_canceled()` by itself.
 
-The clock starts with your `ray.get`, not with the task.
-Here four long tasks hold all four CPUs, and a short one asks for its turn:
+The clock starts when you call `ray.get`, not when the task starts.
+In the next cell, four long tasks hold all four CPUs, and a short one waits in the queue:
 """
 
 # %% tags=["demo"]
@@ -319,19 +336,19 @@ busy = [work_task.remote(long, 1, seconds=60) for _ in range(4)]
 try:
     ray.get(work_task.remote(short, 1), timeout=1)
 except GetTimeoutError:
-    print(f"time-out, and the short task has begun {short.count('begins')} times")
+    print(f"timeout, and the short task has started {short.count('begins')} times")
 for ref in busy:
     ray.cancel(ref, force=True)
 
 # %% [markdown]
 r"""
-The limit also covers the time in the queue and the start of a process.
-On a loaded cluster a tight limit cancels attempts that never ran, so leave room for the queue.
+The limit also covers the time in the queue and the time that it takes to start a process.
+On a loaded cluster, a tight limit makes you cancel attempts that never ran, so leave room for the queue.
 
-> **A trap of Ray 2.60.** Cancel what timed out, and nothing else.
-> If you cancel a task at the very moment it ends, with a result or an exception, your whole program can end with "An unexpected system state has occurred".
-> That moment lasts well under a millisecond, but a task may end just between your time-out and your `ray.cancel`, and no second look closes this gap.
-> If your program must not die, let an actor do such work and end it with `ray.kill`, which has no such trap.
+> **A trap in Ray 2.60.** Cancel what timed out, and nothing else.
+> If you cancel a task at the very moment it finishes, with a result or an exception, your whole program can exit with "An unexpected system state has occurred".
+> That moment lasts well under a millisecond, but a task may finish right between your timeout and your `ray.cancel`, and checking again doesn't close this gap.
+> If your program must not die, let an actor do such work and stop the actor with `ray.kill`, which doesn't have this trap.
 """
 
 # %%
@@ -344,20 +361,20 @@ quiz("what_a_timeout_ends", what_a_timeout_ends)
 
 # %% [markdown]
 r"""
-`resilient_call` makes a call that may die, raise or time out.
-It counts the attempts itself, because Ray's `max_retries` ignores time-outs.
-The check makes functions die, raise and hang, and counts your calls.
-If you do not cancel what hangs, the check takes 20 s longer.
+`resilient_call` makes a call that may die, raise, or time out.
+It counts the attempts itself, because Ray's `max_retries` ignores timeouts.
+The check makes functions die, raise, and hang, and counts your calls.
+If you don't cancel a call that hangs, the check takes 20 s longer.
 """
 
 
 # %%
 def resilient_call(function, x, attempts, seconds):
-    """Return function(x), computed by a task that is tried `attempts` times in all.
+    """Return function(x), computed in a task, with at most `attempts` attempts in all.
 
-    Another attempt is made when the process died, or when the result was not there `seconds` after
-    the launch, time in the queue included; such a call is cancelled. After the last attempt its error is
-    raised (Ray's GetTimeoutError is a TimeoutError). An exception of the function itself is raised at once.
+    Make another attempt if the process died, or if the result wasn't there `seconds` after the launch,
+    time in the queue included; cancel such a call. After the last attempt, raise its error (Ray's
+    GetTimeoutError is a TimeoutError). Raise an exception of the function itself at once.
     """
     ### BEGIN SOLUTION
     task = ray.remote(function).options(max_retries=0)
@@ -381,20 +398,20 @@ check("resilient_call", resilient_call)
 
 # %% [markdown] tags=["solution"]
 r"""
-`except RayTaskError` comes first, because a function may itself raise a Ray error: the `GetTimeoutError` of a `ray.get` inside it arrives as a `RayTaskError` *and* a `GetTimeoutError`.
+`except RayTaskError` comes first because a function may itself raise one of Ray's errors: the `GetTimeoutError` of a `ray.get` inside the function arrives as a `RayTaskError` *and* a `GetTimeoutError`.
 With the default `max_retries=3` inside the loop, attempts multiply: three of yours become up to twelve.
-And too short a time-out is worse than none: it cancels every attempt just before its end, or before it has begun.
-Real systems also wait a little longer before each further attempt, so a struggling server does not get all retries at once.
-This solution has the trap above, too: a task that ends just between the time-out and the cancel may take the program along.
+And a timeout that is too short is worse than none, because it cancels every attempt just before it finishes, or before it has even started.
+Real systems also wait a little longer before each attempt, so that a struggling server doesn't receive all of the retries at once.
+This solution has the trap above, too: a task that finishes right between the timeout and the cancellation may bring the program down.
 """
 
 # %% [markdown]
 r"""
-## A retry repeats the effects too
+## A retry also repeats the side effects
 
-A task may do something to the world: send a mail, write a row, move money.
+A task may do something to the outside world: send an email, insert a row, or move money.
 The dangerous moment lies between the effect and the answer.
-A process that dies there has done the deed and told no one.
+If the process dies in that moment, the effect has happened, but nobody was told.
 
 Here is a payment of 100 whose process dies right after the deposit:
 """
@@ -416,7 +433,7 @@ class NaiveLedger:
 # %% tags=["demo"]
 @ray.remote
 def pay(ledger, amount, diary):
-    """Deposit the amount; the first attempt dies before it can say so."""
+    """Deposit the amount; the first attempt dies before it can report that."""
     ray.get(ledger.deposit.remote(amount))
     if diary.write("pays") == 0:
         diary.die()
@@ -428,22 +445,23 @@ print(f"ordered once, attempted {diary.count('pays')} times, balance {ray.get(le
 
 # %% [markdown]
 r"""
-![A deposit reaches the ledger, the task dies before it can say so, and the retry deposits again; with a key, the ledger recognises the repeat](../img/ch05_once.svg)
+![A deposit reaches the ledger, the task dies before it can report that, and the retry deposits again; with a key, the ledger recognizes the repeated payment](../img/ch05_once.svg)
 
-With retries, a task that succeeds has run at least once.
-For an effect outside its own records, no scheduler can promise exactly once, because it cannot see whether the effect has happened; [chapter 25](ch25_pipelines.ipynb) takes such promises apart.
-So an action that may be repeated must be **idempotent**: doing it twice has the effect of doing it once.
-Setting a value is idempotent, adding to it is not.
+With retries, a task that succeeds has run [at least once](../docs/glossary.md#at-least-once).
+For an effect outside its own records, no scheduler can promise exactly once, because it can't see whether the effect has happened; [Chapter 25](ch25_pipelines.ipynb) takes such promises apart.
+So an action that may be repeated must be [idempotent](../docs/glossary.md#idempotent): doing it twice has the same effect as doing it once.
+Setting a value is idempotent; adding to it isn't.
 
-For everything that adds, sends or pays, the cure is a key.
-Each payment gets one when it is *ordered*; a ledger that sees a key again knows that it has served it, and gives the same answer as before.
-Banks and web shops do it this way.
+For everything that adds, sends, or pays, the remedy is a key.
+Each payment gets its key when it is *ordered*.
+When the ledger sees the same key again, it knows that it has already made this payment, and it returns the same answer as before.
+Banks and online shops do it this way.
 """
 
 
 # %%
 class Ledger:
-    """Keep a balance that counts every payment once, however often it comes."""
+    """Keep a balance that counts every payment once, however often it arrives."""
 
     def __init__(self):
         ### BEGIN SOLUTION
@@ -454,7 +472,7 @@ class Ledger:
     def deposit(self, key, amount):
         """Add the amount and return the new balance.
 
-        A key that came before changes nothing, and gets the same answer as then.
+        If this ledger has seen the key before, change nothing and return the same answer as then.
         """
         ### BEGIN SOLUTION
         if key not in self.answers:
@@ -474,8 +492,8 @@ check("Ledger", Ledger)
 
 # %% [markdown] tags=["solution"]
 r"""
-Why the old answer, not today's balance?
-The caller of the first attempt never got it, and from outside an idempotent call looks as if it had happened once.
+Why return the old answer, and not the current balance?
+The caller never received the answer of the first attempt, and from outside, an idempotent call looks as if it had happened once.
 A real ledger forgets keys after a day or so; this one keeps them all.
 """
 
@@ -489,22 +507,24 @@ quiz("where_the_key_comes_from", where_the_key_comes_from)
 
 # %% [markdown]
 r"""
-## What does a restarted actor know?
+## A restarted actor has lost its state
 
-Ray restarts an actor only if you ask for it, and repeats its calls only if you ask for that too:
+Ray restarts an actor only if you ask for it, and it retries the actor's calls only if you ask for that, too:
 
-| option | default | with -1 |
+| option | the default, 0 | with -1 |
 |---|---|---|
-| `max_restarts` | 0: dead is dead, every call raises `ActorDiedError` | Ray starts the process again, as often as needed |
-| `max_task_retries` | 0: a call that was under way raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted | Ray makes the call again, *even if it had taken effect*, and perhaps after later calls |
+| `max_restarts` | The actor stays dead, and every call raises `ActorDiedError`. | Ray restarts the process as often as needed. |
+| `max_task_retries` | A call that was running raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted. | Ray makes the call again, *even if it had taken effect*, and perhaps after later calls. |
 
 Both exceptions are a `RayActorError`, so catch that.
-`ActorDiedError` is final; after `ActorUnavailableError`, a later call may work.
+`ActorDiedError` is final; after `ActorUnavailableError`, a later call may succeed.
 
-**Predict:** the counter below stands at 3 when its process is killed.
+**Predict:** the total of the counter below is 3 when its process is killed.
 What does the next `add(1)` return?
 """
 
+# %% tags=["demo"]
+predict("total_after_a_restart", ...)
 
 # %% tags=["demo"]
 @ray.remote(max_restarts=-1, max_task_retries=-1)
@@ -523,23 +543,23 @@ class Counter:
 counter = Counter.remote()
 print("totals:", ray.get([counter.add.remote(1) for _ in range(3)]))
 print("killed: process", kill_process_of(counter))
-print("next total:", ray.get(counter.add.remote(1)))
+measured("total_after_a_restart", ray.get(counter.add.remote(1)))
 
 # %% [markdown]
 r"""
-One, not four: a restart only runs `__init__` again, with the same arguments.
-A sampler that comes back this way has lost its weights and its environment's state; your program must send it the weights again.
+It returns 1, not 4: a restart only runs `__init__` again, with the same arguments.
+A sampler that is restarted this way has lost its weights and the state of its environment, so your program must send it the weights again.
 If the state matters, the actor must save it, and `__init__` must look for what was saved.
-Two rules make it safe:
+Two rules make this safe:
 
-- **Save before you answer.** The caller will rely on the answer.
-- **Never overwrite the only copy.** `open(path, "w")` empties the file, and writing fills it again; a process that dies in between leaves half a file, or none.
-  Write to another name in the same folder and rename: `os.replace(new, path)` is *atomic*, which means that a reader finds the old file or the new one, never a mixture.
+- **Save before you return.** The caller will rely on the answer.
+- **Never overwrite the only copy.** `open(path, "w")` empties the file, and only then is it filled again; a process that dies in between leaves half a file, or nothing.
+  Write to another name in the same folder, and then rename: `os.replace(new, path)` is *atomic*, which means that a reader finds either the old file or the new one, never a mixture.
 
-The format of the file is yours.
+The file format is up to you.
 The check kills the process between two calls, and also inside an `add`, after each change that `add` makes to a file.
-The file must lie where the restarted actor can read it.
-On a cluster the actor may come back on another node, so use shared storage there.
+The restarted actor must be able to read the file.
+On a cluster, the actor may be restarted on another node, so use shared storage there.
 """
 
 
@@ -570,9 +590,9 @@ check("CheckpointedCounter", CheckpointedCounter)
 
 # %% [markdown] tags=["solution"]
 r"""
-Saving in `atexit`, `__del__` or `finally` looks elegant and never happens: SIGKILL runs none of them.
-Saving every hundredth call is a fair deal when a call is cheap to repeat, as in training: you lose up to 99 steps, and you know it.
-To survive a power cut, the file also needs `os.fsync` before the rename.
+Saving in `atexit`, `__del__`, or `finally` looks elegant, but it never happens: after SIGKILL, none of them runs.
+If a call is cheap to repeat, as in training, you can save every hundredth call: you lose at most 99 steps, and you know it.
+To survive a power failure, the file also needs `os.fsync` before the rename.
 """
 
 # %% tags=["demo"]
@@ -585,49 +605,52 @@ if passed("CheckpointedCounter"):
 
 # %% [markdown]
 r"""
-Saving is half of it.
-With `max_task_retries=-1`, Ray repeats a call whose process died after the save, and it counts twice, so an `add` needs a key, like a payment; and a ledger must save its keys together with its total.
-You choose between *at most once*, the default of actors, and *at least once*, the default of tasks (up to `max_retries`).
-"Exactly once" is what at least once looks like when the call is idempotent.
+Saving the state is only half of the solution.
+With `max_task_retries=-1`, Ray retries a call whose process died after the save, and then the call counts twice.
+So `add` needs a key, like a payment, and a ledger must save its keys together with its total.
+You choose between *at most once*, the default for actors, and *at least once*, the default for tasks (up to `max_retries`).
+If a call is idempotent, at least once has the same effect as exactly once.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-A break fits here.
-Somebody always asks why Ray does not save the state by itself: only you know which state matters, how often it is worth saving, and where.
-Ask the room what the state of a learner is (weights, optimiser, step count, seeds), and who has lost a night's training to a checkpoint without the optimiser.
+This is a good place for a break.
+Somebody always asks why Ray doesn't save the state automatically: only you know which state matters, how often it's worth saving, and where.
+Ask the room what the state of a learner is (weights, optimizer, step count, seeds), and who has lost a night of training to a checkpoint without the optimizer.
 """
 
 # %% [markdown]
 r"""
-## Lost objects are made again from their recipe
+## Ray rebuilds lost results by running their tasks again
 
-A node is more than its processes: the large results in its object store die with it.
-But Ray has noted each task result's **lineage**: which task made it, with which arguments.
-If you need a lost object, Ray makes it again.
+A node is more than its processes: when it dies, the large results in its object store are lost as well.
+But Ray has recorded the [lineage](../docs/glossary.md#lineage) of each task's result: which task produced it, and from which arguments.
+If you need a lost object, Ray runs that task again.
 
 Now kill a node.
 `second_node` adds one to your Ray, with real processes of its own, though on the same machine.
-A `NodeAffinitySchedulingStrategy` names the node a task should run on, and `soft=True` lets it run elsewhere once that node is dead (chapter 4).
+A `NodeAffinitySchedulingStrategy` names the node that a task should run on, and `soft=True` lets it run elsewhere if that node is dead (Chapter 4).
 
-**Predict:** two tasks ran on that node, and one needed the other's result.
-You ask only for the second result.
-How often will each run?
+**Predict:** two tasks ran on the node that dies, and the second one used the first one's result.
+You fetch only the second result.
+What does Ray run again?
 """
 
+# %% tags=["demo"]
+predict("after_the_node_died", ..., ["nothing", "only the second task", "both tasks"])
 
 # %% tags=["demo"]
 from coursekit.given.ch05_faults import second_node
 
 
 def ones(diary, count):
-    """Return an array of ones, and write that down."""
+    """Return an array of ones, and record the call."""
     diary.write("ones")
     return np.ones(count)
 
 
 def double(array, diary):
-    """Return the array times two, and write that down."""
+    """Return the array times two, and record the call."""
     diary.write("double")
     return 2 * array
 
@@ -637,7 +660,7 @@ with second_node() as node:
     there = NodeAffinitySchedulingStrategy(node.node_id, soft=True)
     array = ray.remote(ones).options(scheduling_strategy=there).remote(diary, 1_000_000)
     doubled = ray.remote(double).options(scheduling_strategy=there).remote(array, diary)
-    ray.wait([doubled], fetch_local=False)  # wait until it exists, and leave it where it is
+    ray.wait([doubled], fetch_local=False)  # wait until it exists, but leave it on its node
     print("before:", {name: diary.count(name) for name in ("ones", "double")})
     node.kill()
     killed = time.time()
@@ -645,21 +668,24 @@ with second_node() as node:
 print("after: ", {name: diary.count(name) for name in ("ones", "double")})
 node_gap = diary.lines("ones")[1]["time"] - killed
 print(f"{node_gap:.1f} s from the death of the node until its first task ran again")
+again = diary.count("ones") + diary.count("double") - 2
+measured("after_the_node_died", ["nothing", "only the second task", "both tasks"][again])
 
 # %% [markdown]
 r"""
-![Two arrays lie on a node that dies; Ray runs both tasks again on the node that is left](../img/ch05_lineage.svg)
+![Two arrays are stored on a node that dies; Ray runs both tasks again on the node that is left](../img/ch05_lineage.svg)
 
-Both ran twice: Ray ran the second task again, and before it the first, whose result was lost as well.
-You saw an array, no error.
-But it is *another* array.
-If the task draws random numbers, or reads a file that has changed, its second result differs from the first: make tasks depend on their arguments alone, seeds included.
+Both tasks ran twice: Ray ran the second one again, and before it the first one, whose result was lost as well.
+You got an array and saw no error.
+But it's *another* array.
+If the task uses random numbers, or reads a file that has changed, its second result differs from the first, so let the results of your tasks depend on their arguments alone, seeds included.
 
-Lineage has limits.
-An array stored with `ray.put` has no recipe.
-The results of an actor's methods come back only if the actor restarts and `max_task_retries` allows the call to be repeated.
-The process that *launched* the task keeps the recipe: if it dies, its objects are lost (`OwnerDiedError`).
-And each repetition counts against `max_retries`: with 0, nothing comes back.
+Lineage has limits:
+
+- An array stored with `ray.put` has no lineage, because no task produced it.
+- The results of an actor's methods are rebuilt only if the actor restarts and `max_task_retries` allows another call.
+- The process that *launched* the task keeps its lineage, so if that process dies, its objects are lost (`OwnerDiedError`).
+- Each rebuild counts against `max_retries`; with 0, nothing is rebuilt.
 """
 
 # %%
@@ -672,15 +698,18 @@ quiz("what_comes_back", what_comes_back)
 
 # %% [markdown]
 r"""
-## What a failure costs depends on how it is noticed
+## What a failure costs depends on how Ray detects it
 
-The grey gap was the time between a failure and the next attempt.
-Measure it on your machine, for five things that can fail.
-`stumble` fails once and then works; the failure is an exception or the death of its process.
+The gray gap was the time between a failure and the next attempt.
+Measure it on your machine for five kinds of failure: an exception that you retry in a loop, an exception that Ray retries (`retry_exceptions`), a dead process, a dead actor, and a dead node.
+`stumble` fails once and then works; its failure is an exception or the death of its process.
 
-**Predict** the order of the five: an exception repeated by a loop of your own; an exception repeated by Ray (`retry_exceptions`); a dead process; a dead actor; a dead node.
+**Predict:** the process of a task dies, and another worker process is idle.
+How many seconds pass until the next attempt starts?
 """
 
+# %% tags=["demo"]
+predict("gap_after_a_death", ...)  # seconds
 
 # %% tags=["demo"]
 from coursekit.given.ch05_faults import Stumbler, stumble
@@ -699,7 +728,7 @@ retried = stumble_task.options(retry_exceptions=[ConnectionError])
 stumbler = ray.remote(Stumbler).options(max_restarts=-1, max_task_retries=-1).remote()
 ways = {
     "exception,\nyour own loop": own_loop,
-    "exception,\nrepeated by Ray": retried.remote,
+    "exception,\nretried by Ray": retried.remote,
     "process died": lambda diary: stumble_task.remote(diary, "dies"),
     "actor died": stumbler.stumble.remote,
 }
@@ -716,6 +745,7 @@ for attempt in range(budget(10, 1)):
             ray.get(ref)
         gaps[name].append(story(diary)["gap"])
 gaps["node died"] = [node_gap]
+measured("gap_after_a_death", np.median(gaps["process died"]))
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(9, 3.6), constrained_layout=True)
@@ -729,51 +759,51 @@ axes.set_title("The gap before the next attempt");
 
 # %% [markdown]
 r"""
-From milliseconds to seconds, each for a reason.
-If a new process must start, as for the actor, a busy machine can take longer than for all the rest.
+The gaps range from milliseconds to seconds, and each has its reason.
+If a new process must start, as it does for the actor, a busy machine can take longer for that than for everything else.
 
-| what fails | how it is noticed | what you wait for |
+| what fails | how Ray or your code detects it | what you wait for |
 |---|---|---|
-| a call, in **your own loop** | the exception arrives | one trip of a message: milliseconds |
-| a call that **Ray repeats** | the exception arrives | the next look: the process that launched the task looks once a second for tasks to repeat, so up to a second |
-| **a process** | its connection closes | the next look, and a new process if none is idle (here `warm_up` left one) |
-| **an actor** | its connection closes | a new process and its `__init__`, without that second |
-| **a node** | Ray asks it, and gives it up after five failed questions | the pauses between the questions: 0.5 s here, 3 s by default, so about 15 s; a machine without power does not even refuse, so each question takes its 10 s time-out, and all about a minute |
+| a call, in **your own loop** | The exception arrives. | one message: milliseconds |
+| a call that **Ray retries** | The exception arrives. | the next poll: the process that launched the task looks once per second for tasks to retry, so this takes up to a second |
+| **a process** | Its connection closes. | the next poll, and a new process if none is idle (here, `warm_up` left one) |
+| **an actor** | Its connection closes. | a new process and its `__init__`, but no poll |
+| **a node** | It fails five health checks in a row. | the pauses between the checks: 0.5 s here, and 3 s by default, so about 15 s; if a machine lost power, each check also takes its 10 s timeout, so about a minute in all |
 
-So if you have many small tasks that fail often, repeat them yourself.
-To every gap, add the repeated work and the state to load.
+So if you have many small tasks that fail often, retry them in your own code.
+Add to each gap the work that is repeated and the state that must be loaded.
 """
 
 # %% [markdown]
 r"""
-## A pool that replaces its dead
+## A pool that replaces its dead actors
 
-A *sampler* is an actor that plays and returns a *fragment*, a stretch of experience; a seed says which.
+A *sampler* is an actor that runs an agent in an environment and returns a *fragment*: a stretch of experience, chosen by a seed.
 A learner takes fragments from a pool of samplers, for days.
-Some will die; the learner should not notice.
-`max_restarts` restarts *the same* actor, which does not help if the work kills it.
-So keep the pool yourself, and always know which sampler works on which seed.
+Some samplers will die, and the learner shouldn't notice.
+`max_restarts` restarts *the same* actor, which doesn't help if the work kills it.
+So manage the pool yourself, and always know which sampler works on which seed.
 When a sampler dies,
 
-1. its seed goes back to those still to do: no seed is lost, and no other is repeated;
-2. a new sampler replaces it at once: a shrinking pool is slow in the evening and empty by morning;
-3. a seed over which three samplers have died ends the collection, with its error.
-   It is a **poison pill**: it would kill every sampler you make;
-4. an exception that `sample` *raises* is no death.
-   Raise it: a new sampler would not help.
+1. put its seed back among those that are still to do: no seed is lost, and no other seed is repeated;
+2. replace the sampler at once, because a shrinking pool is slow by evening and empty by morning;
+3. if three samplers have died over the same seed, stop the collection with that error.
+   Such a seed is a [poison pill](../docs/glossary.md#poison-pill): it would kill every sampler you make;
+4. if `sample` *raises* an exception, nothing has died.
+   Raise it, because a new sampler wouldn't help.
 
 The check has two samplers at work and kills some of them.
-If your calls cannot run side by side, it takes a minute.
+If your calls can't run in parallel, it takes a minute.
 """
 
 
 # %%
 def collect(new_sampler, samplers, seeds):
-    """Return the fragment of each seed, in order, from a pool that replaces samplers that die.
+    """Return the fragment of each seed, in the order of the seeds, from a pool that replaces samplers that die.
 
     `new_sampler()` returns a new actor, and `sampler.sample.remote(seed)` a reference to a fragment.
-    `samplers` is their number: that many are at work at any moment, fewer only when fewer seeds are left.
-    A seed whose sampler died is tried again; at the third death over one seed its error is raised.
+    `samplers` is their number: that many work at any moment, fewer only when fewer seeds are left.
+    Retry a seed whose sampler died; at the third death over the same seed, raise the error.
     Whatever `sample` itself raises is raised at once.
     """
     ### BEGIN SOLUTION
@@ -805,14 +835,14 @@ check("collect", collect)
 
 # %% [markdown] tags=["solution"]
 r"""
-`under_way` is the heart of it: a reference alone tells you that *something* died, the dict tells you which sampler, and over which seed.
-Old samplers need no `ray.kill`: an actor ends when the last handle to it is gone.
+The heart of it is `under_way`: a reference alone tells you that *something* died, and the dict tells you which sampler died, and over which seed.
+The old samplers need no `ray.kill`, because Ray stops an actor when the last handle to it is gone.
 """
 
 # %% [markdown]
 r"""
-Here is your pool at work: three samplers, twelve fragments, and deaths over the seeds 3 and 7.
-The picture comes from the diary, because a killed process may take Ray's record of its last call with it.
+Here is your pool at work: three samplers, twelve fragments, and deaths over seeds 3 and 7.
+The plot is made from the diary, because Ray may lose its record of a killed process's last call.
 """
 
 # %% tags=["demo"]
@@ -826,8 +856,8 @@ if passed("collect"):
 
 # %% [markdown]
 r"""
-A hatched bar is a call that failed: the last one of its process.
-The rows need not begin together: each sampler and each replacement waits for its own process to start.
+A hatched bar is a call that failed, the last one of its process.
+The rows may start at different times, because each sampler and each replacement waits for its own process to start.
 The other samplers keep working.
 """
 
@@ -836,46 +866,47 @@ ray.shutdown()
 
 # %% [markdown]
 r"""
-## Some deaths end everything
+## Some failures end everything
 
-- **The driver**, your notebook, takes its tasks, its objects and its actors along, except detached ones (chapter 3) on a cluster that stays.
-- **The head node** runs the GCS, which knows where everything is.
-  Without it the cluster is gone, unless its tables are kept outside: in a Redis, or, new in Ray, in RocksDB on a disk that outlives the head.
-  KubeRay, which runs Ray on Kubernetes, can set up the Redis for you (chapter 24).
+- **The driver**, here your notebook: its tasks, its objects, and its actors end with it, except detached actors (Chapter 3) on a cluster that keeps running.
+- **The head node** runs the GCS, which stores where everything is.
+  If it fails, so does the cluster, unless you keep the GCS's tables elsewhere: in a Redis that you run, or, still in alpha, in a RocksDB database on a disk that outlives the head node.
+  On Kubernetes, KubeRay connects the head node to your Redis (Chapter 24).
 - **Memory.** On Linux, when a node's memory is nearly full, Ray kills a worker before the operating system does.
-  It does not count such a death against `max_retries`: the limit for these deaths, `task_oom_retries`, is infinite by default.
-  So a task that needs more memory than the node has does not fail after four attempts; Ray kills and restarts it forever.
-  With `max_retries=0` it fails at once, with `OutOfMemoryError`.
-  Each retry needs as much memory as the first attempt: run fewer such tasks at a time.
+  Ray doesn't count such a death against `max_retries`; the limit for these deaths, `task_oom_retries`, is infinite by default.
+  So a task that needs more memory than the node has doesn't fail after four attempts: Ray kills and restarts it forever.
+  With `max_retries=0`, it fails at once, with `OutOfMemoryError`.
+  If only several of them together are too large, tell Ray what each needs, in bytes (`ray.remote(memory=4 * 2**30)`), and it runs only as many at a time as fit.
 
-The cells of this chapter work on a Mac as well; only Ray's watch over memory needs Linux.
-Windows has no `SIGKILL`: run the course in WSL.
+The cells of this chapter also work on a Mac; only Ray's memory monitor needs Linux.
+Windows has no `SIGKILL`, so run the course in WSL there.
 """
 
 # %% [markdown]
 r"""
 ## What you can do now
 
-- You keep results and failures apart, and read from an exception what died.
-- You know that Ray repeats a task that died, not one that raised, and starts it from scratch.
-- You have measured the gap before a next attempt: milliseconds, a second, or many seconds.
-- You write calls that may happen twice, actors that remember, and pools that heal.
+- You can keep results and failures apart, and tell from an exception what died.
+- You know that Ray retries a task whose process died, not one that raised, and that it starts from scratch.
+- You've measured the gap before the next attempt: milliseconds, a second, or many seconds.
+- You can write calls that may run twice, actors that recover their state, and pools that replace their dead.
 
 ## Traps
 
 - **`except Exception: pass`** around a `ray.get` turns a failure into a wrong result.
-- **`max_retries=3` is the default.** Ray silently repeats a task with effects: give it a key, or `max_retries=0`.
-- **A key made inside the task** is a new key at every attempt.
-- **A time-out cancels nothing**, and its clock runs while the task is still in the queue.
-- **`max_restarts` brings the process back, not its state**; `max_task_retries` repeats calls that had taken effect.
-- **Cleaning up in `finally`, `atexit` or `__del__`** does not happen when a process is killed.
-- **A task too large for the node's memory** is retried forever on Linux, not four times.
+- **`max_retries=3` is the default.** Ray silently repeats a task with side effects: give it a key, or set `max_retries=0`.
+- **A key made inside the task** is a new key on every attempt.
+- **A timeout cancels nothing**, and its clock runs even while the task is still in the queue.
+- **`ray.cancel` doesn't interrupt a blocking call**, and a running call of an actor can't be killed with `force=True`.
+- **`max_restarts` restarts the process, but its state is lost**; `max_task_retries` repeats even calls that had taken effect.
+- **Cleanup in `finally`, `atexit`, or `__del__`** doesn't happen when a process is killed.
+- **A task that is too large for the node's memory** is retried forever on Linux, not four times.
 
 ## Read on
 
-- [Chapter 6](ch06_cluster.ipynb): the processes you have been killing, one by one.
-- Ray's documentation on fault tolerance of [tasks](https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html), [actors](https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html) and [objects](https://docs.ray.io/en/latest/ray-core/fault_tolerance/objects.html).
+- [Chapter 6](ch06_cluster.ipynb): the processes that you've been killing, one by one.
+- Ray's documentation on the fault tolerance of [tasks](https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html), [actors](https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html), [objects](https://docs.ray.io/en/latest/ray-core/fault_tolerance/objects.html), and [the GCS](https://docs.ray.io/en/latest/ray-core/fault_tolerance/gcs.html).
 - Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng), NSDI 2021: how Ray keeps lineage.
-- Candea and Fox, *Crash-Only Software*, HotOS 2003: programs that you always end by killing them.
-- [Old names](../docs/old_names.md): `max_reconstructions`, `RayTimeoutError` and others you may meet in older code.
+- Candea and Fox, *Crash-Only Software*, HotOS 2003: programs that can only be stopped by killing them.
+- [Old names](../docs/old_names.md): `max_reconstructions`, `RayTimeoutError`, and others that you may meet in older code.
 """

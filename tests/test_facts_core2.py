@@ -148,3 +148,26 @@ def test_all_failures_of_a_call_are_a_ray_error_and_only_the_one_that_was_raised
     assert [hasattr(exceptions.ActorDiedError(), "cause"), hasattr(exceptions.GetTimeoutError(), "cause")] == [
         False
     ] * 2
+
+
+def test_a_running_call_of_an_actor_cannot_be_killed_by_cancel_and_can_look_whether_it_is_canceled():
+    class Waiter:
+        def wait(self) -> str:
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                if ray.get_runtime_context().is_canceled():
+                    return "looked"
+                time.sleep(0.05)
+            return "never canceled"
+
+        def ready(self) -> None:
+            pass
+
+    waiter = ray.remote(num_cpus=0)(Waiter).remote()
+    ray.get(waiter.ready.remote())
+    ref = waiter.wait.remote()
+    with pytest.raises(ValueError, match="force=True is not supported for actor tasks"):
+        ray.cancel(ref, force=True)
+    ray.cancel(ref)
+    ready, _ = ray.wait([ref], timeout=30)  # long before it would have ended by itself
+    assert ready

@@ -1,4 +1,4 @@
-"""What chapter 5 hands out: ways to die on purpose, a diary that outlives processes, a second node; and the probes."""
+"""What Chapter 5 provides: ways to die on purpose, a diary that outlives processes, a second node; and the probes."""
 
 import contextlib
 import os
@@ -15,27 +15,27 @@ from coursekit.ray_bridge import private, rendezvous
 
 
 def ask_nodes_every(seconds: float) -> None:
-    """Let the next Ray of this process ask its nodes whether they live in these intervals; Ray's own are 3 seconds."""
+    """Set the seconds between health checks of a node, for the next Ray of this process; Ray's default is 3 seconds."""
     for name in ("period", "initial_delay"):
         os.environ[f"RAY_health_check_{name}_ms"] = str(round(1000 * seconds))
 
 
 class Diary:
-    """A file that every process may write into; what is written stays, whatever happens to the writer."""
+    """A file that every process may write to; what is written stays, whatever happens to the process."""
 
     def __init__(self, path: str = ""):
         self.path = path or os.path.join(new_folder("diary-"), "diary.txt")
         self.home = os.getpid()
 
     def write(self, event: str) -> int:
-        """Write an event down, with the time and the process; return how often it had happened before."""
+        """Record an event, with the time and the process; return how often it had been recorded before."""
         before = self.count(event)
         with open(self.path, "a") as file:
             file.write(f"{time.time()} {os.getpid()} {event}\n")
         return before
 
     def lines(self, event: str = "") -> list[dict]:
-        """Return the events in the order written, as dicts with `time`, `pid` and `event`; only one kind if given."""
+        """Return the recorded events in order, as dicts with `time`, `pid`, and `event`; only one kind if given."""
         if not os.path.exists(self.path):
             return []
         whole = Path(self.path).read_text().rpartition("\n")[0]  # another process may be writing the next line
@@ -44,19 +44,19 @@ class Diary:
         return [row for row in found if event in ("", row["event"])]
 
     def count(self, event: str) -> int:
-        """Return how often an event has been written down."""
+        """Return how often an event has been recorded."""
         return len(self.lines(event))
 
     def die(self) -> None:
-        """Kill this process at once, as a power cut would; refuse in the notebook's own process."""
+        """Kill this process at once, as a power failure would; refuse in the notebook's own process."""
         if os.getpid() == self.home:
-            raise RuntimeError("This would have killed your notebook: the function must run in a task.")
+            raise RuntimeError("This would have killed your notebook. The function must run in a task.")
         self.write("dies")
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def work(diary: Diary, parts: int, dies_after: int | None = None, seconds: float = 0.05) -> int:
-    """Return the number of parts done, each a nap; the first attempt kills its own process after `dies_after` of them."""
+    """Return the number of parts, after a sleep for each; the first attempt kills its own process after `dies_after` of them."""
     first = diary.write("begins") == 0
     for part in range(parts):
         if first and part == dies_after:
@@ -68,7 +68,7 @@ def work(diary: Diary, parts: int, dies_after: int | None = None, seconds: float
 
 
 def work_in_steps(diary: Diary, parts: int, dies_after: int | None = None, seconds: float = 0.05) -> int:
-    """Do the same work, but begin where the diary says that the last attempt stopped."""
+    """Do the same work, but start where the last attempt stopped according to the diary."""
     first = diary.write("begins") == 0
     for part in range(diary.count("part"), parts):
         if first and part == dies_after:
@@ -80,7 +80,7 @@ def work_in_steps(diary: Diary, parts: int, dies_after: int | None = None, secon
 
 
 def stumble(diary: Diary, how: str = "raises") -> None:
-    """Fail at the first attempt, by an exception or by the death of the process; do nothing at the second."""
+    """Fail on the first attempt, with an exception or the death of the process; do nothing on the second."""
     first = diary.write("begins") == 0
     if first and how == "dies":
         diary.die()
@@ -91,10 +91,10 @@ def stumble(diary: Diary, how: str = "raises") -> None:
 
 
 class Stumbler:
-    """An actor's class whose first call ends with the death of the process."""
+    """A class for an actor whose process dies in the first call."""
 
     def stumble(self, diary: Diary) -> None:
-        """Die at the first attempt, do nothing at the second."""
+        """Die on the first attempt, and do nothing on the second."""
         stumble(diary, "dies")
 
 
@@ -107,13 +107,13 @@ def story(diary: Diary) -> dict:
 
 
 class FragileSampler:
-    """A sampler that naps where others play; over a seed that is in `deadly`, its first process dies."""
+    """A sampler that sleeps instead of playing; over a seed in `deadly`, the first process dies."""
 
     def __init__(self, diary: Diary, deadly: list[int]):
         self.diary, self.deadly = diary, deadly
 
     def sample(self, seed: int) -> str:
-        """Return a fragment, after a nap."""
+        """Return a fragment, after a short sleep."""
         first = self.diary.write(f"samples {seed}") == 0
         time.sleep(0.15)
         if first and seed in self.deadly:
@@ -144,7 +144,7 @@ def calls_in(diary: Diary) -> list[dict]:
 
 
 def kill_process_of(actor: Any) -> int:
-    """Kill the process in which an actor lives, as a crash would, and return its number."""
+    """Kill the process in which an actor runs, as a crash would, and return its number."""
     from coursekit.ray_bridge.records import actors
 
     row = next(row for row in actors() if row["actor_id"] == private.actor_id(actor))
@@ -154,7 +154,7 @@ def kill_process_of(actor: Any) -> int:
 
 @contextlib.contextmanager
 def second_node(num_cpus: int = 2) -> Iterator[Any]:
-    """Yield a second node of the running Ray: `node.node_id`, `node.kill()`. It is gone when the block ends."""
+    """Yield a second node of the running Ray: `node.node_id`, `node.kill()`. It is removed when the block ends."""
     ENABLE_RAY_CLUSTERS_ENV_VAR = private.ENABLE_RAY_CLUSTERS_ENV_VAR
     from ray.cluster_utils import Cluster
 
@@ -233,7 +233,7 @@ class Ended(TypedDict):
 
 
 class Attempted(Ended):
-    """The same of a call, with how often the function was called, and how often it went on after a time-out."""
+    """The same of a call, with how often the function was called, and how often it went on after a timeout."""
 
     calls: int
     went_on: int
@@ -269,7 +269,7 @@ def _hang(diary: Diary, point: str) -> None:
     """Wait until the probe is over; a call that was cancelled never goes on."""
     diary.write("hangs")
     try:
-        rendezvous.wait_for(point, "over", what="your code to give up a call that hangs")
+        rendezvous.wait_for(point, "over", what="your code to cancel a call that hangs")
     except BaseException:  # `ray.cancel` interrupts it
         diary.write("interrupted")
         raise
@@ -303,8 +303,12 @@ def _lives(pid: int) -> bool:
 
 
 class Paid(TypedDict):
-    """What payments were told, and told again, and the balance; `hidden` are methods that an attribute of the same name hides."""
+    """The answers to payments, and to the same again; the balance; the methods that an attribute of the same name hides.
 
+    `second` is the answer of a second ledger to a deposit of 2, with a key that another ledger has seen.
+    """
+
+    second: Any
     answers: list[Any]
     again: list[Any]
     balance: Any
@@ -321,6 +325,7 @@ def pay(ledger_class: Any, payments: list, dying: list[int]) -> Paid:
     trial = ledger_class()
     trial.deposit("trial", 1)  # a stub, or an error in the class, is told best from here
     hidden = [name for name in ("deposit", "balance") if not callable(getattr(trial, name))]
+    second = ledger_class().deposit("trial", 2)
     ledger, diary = ray.remote(ledger_class).remote(), Diary()
 
     @ray.remote(max_retries=3)
@@ -333,7 +338,7 @@ def pay(ledger_class: Any, payments: list, dying: list[int]) -> Paid:
     answers = [ray.get(pay_one.remote(place, *payment)) for place, payment in enumerate(payments)]
     again = [ray.get(ledger.deposit.remote(*payment)) for payment in payments]
     balance = ray.get(ledger.balance.remote())
-    return {"answers": answers, "again": again, "balance": balance, "hidden": hidden}
+    return {"second": second, "answers": answers, "again": again, "balance": balance, "hidden": hidden}
 
 
 class Counted(TypedDict):

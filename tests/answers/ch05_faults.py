@@ -405,6 +405,16 @@ class TakesTheAnswerZeroForNone(Forgetful):
         return self.seen.get(key) or self.add(key, amount)
 
 
+@rejects("Ledger", says="knew a key of the first")
+class SharesItsKeysWithAllLedgers(Forgetful):
+    answers = {}
+
+    def deposit(self, key, amount):
+        if key not in self.answers:
+            self.answers[key] = self.add(key, amount)
+        return self.answers[key]
+
+
 @rejects("Ledger")
 class HidesTheMethodBalance:
     def __init__(self):
