@@ -1,5 +1,6 @@
 """`class.toml`: the roster, the dates, the late rule and what counts; a bad entry is an error that names file, entry and reason."""
 
+import csv
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import NOTEBOOKS, ROOT
 from coursekit.grading.class_run import Run
 from coursekit.grading.class_settings import Late, Student, settings_of
+from coursekit.grading.desk import grade_command
 from coursekit.grading.desk.announce import CLASS_TOML, announced
 from coursekit.grading.desk.grade_command import report_class
 from coursekit.grading.gradebook import Book
@@ -251,6 +253,42 @@ def test_the_time_of_a_newer_notebook_does_not_count_for_the_one_that_was_graded
     (one_assignment / "submitted/ada/hw1/timestamp.txt").write_text("2026-10-25 17:00:00 UTC")
     report_class(one_assignment)
     assert penalty(one_assignment) == pytest.approx(0.4)
+
+
+UNREAD = "submitted/ada/hw1/timestamp.txt: '05.11.2026 18:30' does not say which number is the day and which the month"
+
+
+@pytest.mark.parametrize("again", [grade, report_class])
+def test_a_time_that_cannot_be_read_is_named_and_no_older_one_stays_in_its_place(one_assignment, again):
+    grade(one_assignment)
+    (one_assignment / "submitted/ada/hw1/timestamp.txt").write_text("05.11.2026 18:30")
+    again(one_assignment)
+    assert penalty(one_assignment) == 0
+    row = next(csv.DictReader((one_assignment / "grades.csv").open(encoding="utf-8")))
+    said = f"{UNREAD}, so it counts as on time. Write it as 2026-10-19 18:30:00 Europe/Berlin"
+    assert (row["outcome"], row["reason"]) == ("graded", said)
+    (one_assignment / "submitted/ada/hw1/timestamp.txt").write_text("2026-10-20 17:00:00 UTC")
+    again(one_assignment)
+    assert penalty(one_assignment) == pytest.approx(0.4)
+    assert UNREAD not in (one_assignment / "grades.csv").read_text()
+
+
+def test_grade_and_report_say_which_times_they_could_not_read_or_had_no_zone(one_assignment, capsys):
+    (one_assignment / "submitted/ada/hw1/timestamp.txt").write_text("05.11.2026 18:30")
+    grade_command.grade_class(one_assignment / "submitted", Options(sandbox=False))
+    assert UNREAD in capsys.readouterr().err.replace("\n", "")
+    (one_assignment / "submitted/ada/hw1/timestamp.txt").write_text("\ufeff2026-10-19 18:30\n", encoding="utf-8")
+    report_class(one_assignment)
+    said = "'2026-10-19 18:30' names no zone: it was read as Monday 19 October 2026, 18:30 (UTC+02:00)"
+    assert said in capsys.readouterr().out
+    assert said in (one_assignment / "grades.csv").read_text()
+
+
+def test_a_day_late_across_the_end_of_summer_time_costs_one_day(one_assignment):
+    written(one_assignment, LATE.replace("2026-10-19T18", "2026-10-24T18"))
+    (one_assignment / "submitted/ada/hw1/timestamp.txt").write_text("2026-10-25 18:00:00 Europe/Berlin")
+    grade(one_assignment)
+    assert penalty(one_assignment) == pytest.approx(0.2)
 
 
 def test_two_late_rules_are_one_too_many(one_assignment):

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import NOTEBOOKS, SOLUTIONS
+from coursekit.basics.tables import write_table
 from coursekit.cli import app
 from coursekit.grading.desk import arrivals
 from coursekit.grading.desk.collect import Collected, collect
@@ -237,6 +238,75 @@ def test_moodles_worksheet_tells_namesakes_apart_and_when_they_handed_in(course,
     collect(packed(tmp_path, files), course, tmp_path / "worksheet.csv")
     assert (course / f"submitted/ada@example.org/{START}/timestamp.txt").read_text() == "2026-10-19 21:58:00.000000 UTC"
     assert (course / f"submitted/other@example.org/{START}/timestamp.txt").exists()
+
+
+GERMAN = "Montag, 19. Oktober 2026, 23:58"
+
+
+def in_table(course: Path, *said: str, column: str = "Last modified (submission)") -> Path:
+    """Write a worksheet with what it says of each of Ada and Alan."""
+    table = course.parent / "worksheet.csv"
+    rows = [["Identifier", "Full name", "Email address", column]]
+    rows += [
+        [f"Participant {n}", name, "", text]
+        for n, (name, text) in enumerate(zip(("Ada", "Alan"), said, strict=False), 1)
+    ]
+    write_table(table, rows)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (GERMAN, "is not a date in numbers or in English"),
+        ("05.11.2026 18:30", "does not say which number is the day and which the month"),
+        ("-", "names no time"),
+    ],
+)
+def test_a_time_of_the_worksheet_that_cannot_be_read_is_named_with_the_way_out(course, said, reason):
+    (course / "class.toml").write_text('zone = "Europe/Berlin"')
+    zip = packed(course.parent, {moodle("Ada", 1): SOLVED, moodle("Alan", 2): SOLVED})
+    result = collect(zip, course, table := in_table(course, said, "Monday, 19 October 2026, 11:58 PM"))
+    stamp = course / f"submitted/Ada/{START}/timestamp.txt"
+    assert not stamp.exists()
+    assert (course / f"submitted/Alan/{START}/timestamp.txt").read_text() == "2026-10-19 21:58:00.000000 UTC"
+    note, zone = result.notes
+    assert note.startswith(f"{table}, line 2: Last modified (submission) {said!r} {reason}, so Ada counts as on time.")
+    assert note.endswith(f"Or write the time into {stamp}, as 2026-10-19 18:30:00 Europe/Berlin.")
+    assert zone == "Its times name no zone, and were read in the class's: Europe/Berlin."
+
+
+def test_a_worksheet_in_another_language_is_said_once_with_the_way_out(course):
+    table = in_table(course, GERMAN, GERMAN, column="Zuletzt geändert (Abgabe)")
+    result = collect(packed(course.parent, {moodle("Ada", 1): SOLVED, moodle("Alan", 2): SOLVED}), course, table)
+    (said,) = [note for note in result.notes if str(table) in note]
+    assert "has no column Last modified (submission), so no hand-in counts as late. If it was exported" in said
+
+
+def test_a_canvas_gradebook_in_another_language_is_said(course):
+    table = in_table(course, "11")
+    result = collect(packed(course.parent, {f"lovelaceada_11_501_{START}.ipynb": SOLVED}), course, table)
+    assert [note.partition(", so ")[0] for note in result.notes] == [
+        f"{table} lacks the columns Student, ID and Section"
+    ]
+
+
+def test_a_time_that_was_written_by_hand_and_cannot_be_read_stays_and_is_named(course):
+    path = packed(course.parent, {moodle("Ada", 1): SOLVED})
+    collect(path, course)
+    stamp = course / f"submitted/Ada/{START}/timestamp.txt"
+    stamp.write_text("05.11.2026 18:30")
+    notes = collect(path, course).notes
+    assert stamp.read_text() == "05.11.2026 18:30"
+    assert any(f"submitted/Ada/{START}/timestamp.txt: '05.11.2026 18:30' does not say" in note for note in notes)
+
+
+def test_a_time_that_cannot_be_read_does_not_keep_a_newer_notebook_away(course):
+    collect(packed(course.parent, {moodle("Ada", 1): other(1)}), course)
+    (course / f"submitted/Ada/{START}/timestamp.txt").write_text("2026-11-05 18:30 MESZ")
+    result = collect(packed(course.parent, {moodle("Ada", 1): other(2)}), course)
+    assert "version = 2" in (course / f"submitted/Ada/{START}/{START}.ipynb").read_text()
+    assert any("names the zone 'MESZ', which is not known" in note for note in result.notes)
 
 
 def test_an_older_zip_replaces_nothing(course):

@@ -25,6 +25,7 @@ from coursekit.grading.comments import Comments, fitting, load
 from coursekit.grading.course_folders import Place, token
 from coursekit.grading.gradebook import Book
 from coursekit.grading.grading_plan import imports_of
+from coursekit.grading.hand_in_time import advice, hand_in_time
 from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.outcome import Options, Outcome, now, students_alone, try_to_record
 from coursekit.grading.source_notebooks import Masters, chapters_of, masters_of, notebooks_of, refuse_unknown
@@ -50,6 +51,7 @@ class Run(Place):
         self.journal = Journal(self.folder / "results.jsonl")
         self.seed = -1  # until the run has begun
         self.marks: dict[str, Marks] = {}  # what the gradebook says, once all is graded
+        self.doubts: dict[str, str] = {}  # what a person should know of the time of a hand-in, by its folder
         self.comments: Comments = {}
 
     @classmethod
@@ -227,8 +229,14 @@ class Run(Place):
 
     def _office(self, rows: dict[str, dict], everything: list[Submission], masters: Masters) -> Office:
         here = {item.key for item in everything}
-        kept = [row for key, row in rows.items() if key in here or row["outcome"] == "graded"]
-        return Office(self.course.settings, masters, kept, self.marks, everything)
+        kept = {key: row for key, row in rows.items() if key in here or row["outcome"] == "graded"}
+        self.doubts, zone = {}, self.course.settings.zone
+        for item in everything:
+            note = "" if item.problem else advice(hand_in_time(item.folder, zone), zone)
+            if note and item.key in kept:
+                self.doubts[f"{item.student}/{item.assignment}"] = note
+                kept[item.key] = kept[item.key] | {"reason": "; ".join(filter(None, [kept[item.key]["reason"], note]))}
+        return Office(self.course.settings, masters, kept.values(), self.marks, everything)
 
     def _everything(self, masters: Masters) -> list[Submission]:
         """Return all submissions; raises CommandError where there are none."""

@@ -9,7 +9,7 @@ from sqlalchemy import or_
 from traitlets.config import Config
 
 from coursekit.grading.class_settings import Settings, Student
-from coursekit.grading.late_rule import RULES
+from coursekit.grading.late_rule import RULES, LateDays
 
 
 def enrol(gradebook: Gradebook, settings: Settings, config: Config) -> None:
@@ -33,7 +33,7 @@ def enrol(gradebook: Gradebook, settings: Settings, config: Config) -> None:
 def extension(settings: Settings, student: str, assignment: str) -> timedelta | None:
     """Return by how much a student may be later than the others."""
     until = settings.extensions.get((student, assignment))
-    return until - settings.due[assignment] if until else None
+    return utc(until) - utc(settings.due[assignment]) if until else None
 
 
 def utc(moment: datetime) -> datetime:
@@ -48,13 +48,16 @@ def assess_penalties(gradebook: Gradebook, config: Config, some: Iterable[Submit
     """
     judge = AssignLatePenalties(config=config)
     judge.init_plugin()
+    rule = judge.plugin_inst
     late = or_(SubmittedAssignment.timestamp > Assignment.duedate, SubmittedNotebook.late_submission_penalty > 0)
     query = gradebook.db.query(SubmittedNotebook).join(SubmittedNotebook.assignment)
     for notebook in some or query.join(SubmittedAssignment.assignment).filter(late):
-        seconds = notebook.assignment.total_seconds_late
-        applies = seconds > 0 and bool(RULES & set(config))
-        student = notebook.assignment.student_id
-        cost = judge.plugin_inst.late_submission_penalty(student, notebook.score, seconds) if applies else None
+        handed_in, cost = notebook.assignment, None
+        seconds = handed_in.total_seconds_late
+        if seconds > 0 and isinstance(rule, LateDays):
+            cost = rule.cost(notebook.score, handed_in.duedate, handed_in.timestamp)
+        elif seconds > 0 and RULES & set(config):
+            cost = rule.late_submission_penalty(handed_in.student_id, notebook.score, seconds)
         notebook.late_submission_penalty = None if cost is None else judge._check_late_penalty(notebook, cost)
     gradebook.db.commit()
 

@@ -5,7 +5,6 @@ import os
 import stat
 import warnings
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
 from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
-from nbgrader.utils import parse_utc
 from sqlalchemy.exc import SAWarning, SQLAlchemyError
 from traitlets.config import Config
 
@@ -22,13 +20,13 @@ from coursekit.basics.errors import CommandError
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import path_with_scripts
 from coursekit.grading.book_marks import Marks, marks_of
-from coursekit.grading.enrollment import assess_penalties, enrol, extension
+from coursekit.grading.enrollment import assess_penalties, enrol, extension, utc
 from coursekit.grading.grading_plan import Master, points_of
+from coursekit.grading.hand_in_time import FORMAT, STAMP, HandInTime, hand_in_time
 from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.submission import Submission, text_of
 from coursekit.grading.submission_grader import Graded
 
-STAMP = "timestamp.txt"  # says when it was handed in, as nbgrader's exchange writes it
 NO_RESPONSE = "No response."  # as nbgrader says it
 OTHER_CELLS = (
     "The gradebook has other cells for {name} than source/ has now, and submissions that refer to them. Restore the cells of "
@@ -125,8 +123,8 @@ class Book:
 
     def _write_submission(self, submission: Submission, graded: Graded | None) -> None:
         self.gradebook.update_or_create_student(submission.student)
-        stamp = handed_in(submission.folder)
-        more = {"timestamp": stamp} if stamp else {}
+        time = self.time_of(submission)
+        more = {"timestamp": time.when and utc(time.when)} if time.when or time.note else {}
         entry = self.gradebook.update_or_create_submission(submission.assignment, submission.student, **more)
         if submission.assignment in self.settings.due:
             entry.extension = extension(self.settings, submission.student, submission.assignment)
@@ -162,16 +160,23 @@ class Book:
         folder.mkdir(parents=True, exist_ok=True)
         for path in [] if submission.single else _beside(submission.folder, graded.notes):
             _copy(path, folder, graded.notes)
+        if when := self.time_of(submission).when:
+            _write(folder / STAMP, when.strftime(FORMAT).encode(), graded.notes)
         for name, content in graded.files.items():
             _write(folder / name, content, graded.notes)
         target = folder / f"{submission.notebook}.ipynb"
         write_whole(target, nbformat.writes(graded.notebook))
 
+    def time_of(self, submission: Submission) -> HandInTime:
+        """Return when something was handed in, by the clock of the class."""
+        return HandInTime() if submission.single else hand_in_time(submission.folder, self.settings.zone)
+
     def marks(self, graded: Iterable[Submission]) -> dict[str, Marks]:
         """Return all marks; where a timestamp.txt has been corrected since its notebook was graded, it counts from now on."""
         marks = marks_of(self.gradebook)
-        stamps = {each: handed_in(each.folder) for each in graded if self.settings.is_there and each.key in marks}
-        corrected = {each: stamp for each, stamp in stamps.items() if stamp and stamp != marks[each.key].handed_in}
+        times = {each: self.time_of(each) for each in graded if self.settings.is_there and each.key in marks}
+        stamps = {each: time.when and utc(time.when) for each, time in times.items() if time.when or time.note}
+        corrected = {each: stamp for each, stamp in stamps.items() if stamp != marks[each.key].handed_in}
         for each, stamp in corrected.items():
             self.gradebook.find_submission(each.assignment, each.student).timestamp = stamp
         if not corrected:
@@ -218,10 +223,9 @@ def _cells_of(notebook: NotebookNode) -> set[tuple]:
 
 
 def _beside(folder: Path, notes: list[str]) -> list[Path]:
-    """Return what lies beside a notebook, without a timestamp that nbgrader's feedback would stop at; [] where the folder cannot be read."""
+    """Return what lies beside a notebook, without its timestamp; [] where the folder cannot be read."""
     try:
-        left_out = set() if handed_in(folder) else {STAMP}
-        return sorted(path for path in folder.iterdir() if path.suffix != ".ipynb" and path.name not in left_out)
+        return sorted(path for path in folder.iterdir() if path.suffix != ".ipynb" and path.name != STAMP)
     except OSError as error:
         notes.append(f"the files beside the notebook cannot be found ({error.strerror}): they were left out")
         return []
@@ -250,16 +254,3 @@ def _write(path: Path, content: bytes, notes: list[str]) -> None:
         path.write_bytes(content)
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         notes.append(f"the file {path.name}, which a cell wrote, was not kept ({error.strerror})")
-
-
-def handed_in(folder: Path) -> datetime | None:
-    """Return when it was handed in, None where timestamp.txt is missing or unreadable (anybody may have written it)."""
-    path = folder / STAMP
-    try:
-        status = path.lstat()
-        if stat.S_ISREG(status.st_mode) and 0 < status.st_size < 100:
-            when: datetime = parse_utc(path.read_text(encoding="utf-8").strip())
-            return when
-    except (OSError, ValueError, OverflowError):
-        pass
-    return None

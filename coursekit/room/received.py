@@ -10,9 +10,9 @@ from itertools import count
 from pathlib import Path
 
 from coursekit.basics.files import write_whole
+from coursekit.grading.hand_in_time import FORMAT, STAMP
 from coursekit.room.store import Store
 
-STAMP, FORMAT = "timestamp.txt", "%Y-%m-%d %H:%M:%S.%f %Z"  # as nbgrader's exchange writes it
 _CHAPTER = re.compile(r"ch\d\d_[a-z][a-z0-9_]{0,40}")
 
 

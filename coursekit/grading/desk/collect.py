@@ -6,10 +6,10 @@ import shutil
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from pathlib import Path
 
-from nbgrader.utils import parse_utc
+from dateutil.tz import tzlocal
 
 from coursekit.basics.cards import plural
 from coursekit.basics.errors import CommandError
@@ -26,11 +26,12 @@ from coursekit.grading.desk.arrivals import (
 from coursekit.grading.desk.participants import Participant, remember
 from coursekit.grading.desk.people import People, Table
 from coursekit.grading.desk.recognize import Known, ids_of, known_notebooks, which
-from coursekit.grading.gradebook import STAMP, handed_in
+from coursekit.grading.hand_in_time import FORMAT, STAMP, Unclear, advice, example, hand_in_time, moment_in
 from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.submission import NotGradable, chapter_of, read, text_of
 
-FORMAT = "%Y-%m-%d %H:%M:%S.%f %Z"  # as nbgrader's exchange writes it (Exchange.timestamp_format)
+HANDED_IN = "Last modified (submission)"  # the column of Moodle's worksheet
+ENGLISH = "If it was exported in another language, set the platform to English, and export it again."
 _COPY = re.compile(r"\((\d+)\)$|-(\d+)$")
 
 
@@ -105,7 +106,8 @@ class _Collecting:
 
     def __init__(self, found: list[Arrival], course: Course, table: Table | None, desk: Path):
         self.found, self.course, self.table, self.desk = found, course.folder, table, desk
-        settings, self.zone = course.settings, course.settings.zone
+        settings, self.class_zone = course.settings, course.settings.zone
+        self.zone = self.class_zone or tzlocal()
         layout, self.labels = labels(found)
         self.result = Collected(layout)
         self.people = People(settings.students, table)
@@ -122,12 +124,28 @@ class _Collecting:
                 self._leave(arrived, f"it cannot be written ({error.strerror})")
         if self.participants:
             remember(self.course, self.participants)
-        if not self.dated and self.result.layout != "canvas" and not self.table:
-            self.result.notes.append(
-                "Its dates are those of the download, so no hand-in counts as late. If that matters, add --table with Moodle's grading worksheet."
-            )
+        self.result.notes += self._of_all_times()
         self.result.left = sorted(set(self.result.left))
         return self.result
+
+    def _of_all_times(self) -> list[str]:
+        """Return what is to be said of the times in the zip and in the table."""
+        if self.result.layout == "canvas":
+            if not self.table or self.table.is_canvas:
+                return []
+            return [
+                f"{self.table.path} lacks the columns Student, ID and Section, so nobody was found by it. {ENGLISH}"
+            ]
+        if not self.table and not self.dated:
+            return [
+                "Its dates are those of the download, so no hand-in counts as late. If that matters, add --table with Moodle's grading worksheet."
+            ]
+        own = self.class_zone or f"{datetime.now().astimezone():%Z}, this machine's, because class.toml names none"
+        notes = [f"Its times name no zone, and were read in the class's: {own}."]
+        if self.table and self.table.column(HANDED_IN) is None:
+            instead = "the dates in the zip were taken" if self.dated else "no hand-in counts as late"
+            notes.append(f"{self.table.path} has no column {HANDED_IN}, so {instead}. {ENGLISH}")
+        return notes
 
     def _leave(self, arrived: list[Arrival], reason: str) -> None:
         self.result.left += [(text_of(str(each.path)), reason) for each in arrived]
@@ -202,9 +220,17 @@ class _Collecting:
         unchanged = all(
             (target / name).is_file() and (target / name).read_bytes() == contents[name] for name in contents
         )
-        before = handed_in(target)
-        before = before and before.replace(tzinfo=UTC)
-        stamp = self._handed_in(its, target / STAMP, before if unchanged else None)
+        written = hand_in_time(target, self.class_zone)
+        before = written.when
+        stamp = self._handed_in(student, its, target / STAMP, before if unchanged else None)
+        if written.note and not before and stamp:
+            self.result.notes.append(f"{written.note}. What the download says took its place.")
+        elif written.note and not before and not unchanged:
+            self.result.notes.append(
+                f"{written.note}. A notebook of unknown time took its place, and counts as on time."
+            )
+        elif written.note:
+            self.result.notes.append(f"{advice(written, self.class_zone)}.")
         if before and stamp and stamp < before:
             self._leave([each.arrival for each in its], f"{target.relative_to(self.course)} holds a newer one")
             return files
@@ -222,7 +248,9 @@ class _Collecting:
                 elsewhere.append((each, content))
         for name, content in contents.items():
             (staged / name).write_bytes(content)
-        if stamp:
+        if unchanged and written.note and not stamp:
+            shutil.copy2(target / STAMP, staged / STAMP)
+        elif stamp:
             (staged / STAMP).write_text(stamp.astimezone(UTC).strftime(FORMAT), encoding="utf-8")
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
@@ -246,36 +274,50 @@ class _Collecting:
                 return Path(*parts) if parts and not odd else None
         return None
 
-    def _handed_in(self, its: list[_Notebook], file: Path, before: datetime | None) -> datetime | None:
+    def _handed_in(self, student: str, its: list[_Notebook], file: Path, before: datetime | None) -> datetime | None:
         """Return when the newest was handed in, as far as anything says it; None counts as in time.
 
         `before` is what `file` says of the same notebooks: an instructor may know better than Canvas' zip.
         """
         found = []
         for each in its:
-            place = self.table.place_of(each.label.number) if self.table else 0
-            said = self.table.cell(self.table.rows[place], "Last modified (submission)") if self.table and place else ""
-            if (when := _date_in(said, self.zone)) or self.dated:
+            try:
+                when = self._in_table(each)
+            except Unclear as reason:
+                when = None
+                self.result.notes.append(
+                    f"{reason}, so {self._instead(student, before)}. {ENGLISH} Or write the time into {file}, "
+                    f"as {example(self.class_zone)}."
+                )
+            if when or self.dated:
                 found.append(when or each.arrival.when)
             elif each.label.late and not before:
                 found.append(each.arrival.when)
-                example = f"2026-10-19 18:30:00 {self.zone or 'UTC'}"
                 self.result.notes.append(
                     f"{text_of(str(each.arrival.path))} is LATE, and Canvas' zip does not say by how much: "
-                    f"the time of the download was taken. Write the right one into {file}, as {example}."
+                    f"the time of the download was taken. Write the right one into {file}, as {example(self.class_zone)}."
                 )
         return max((when for when in found if when), default=before)
+
+    def _in_table(self, notebook: _Notebook) -> datetime | None:
+        """Return when Moodle's worksheet says that a notebook was handed in, None where it says nothing; raises Unclear."""
+        place = self.table.place_of(notebook.label.number) if self.table else 0
+        said = self.table.cell(self.table.rows[place], HANDED_IN) if self.table and place else ""
+        if not self.table or self.table.column(HANDED_IN) is None or self.result.layout == "canvas":
+            return None
+        if not place:
+            raise Unclear(f"{self.table.path} has no line for {text_of(notebook.label.name)}")
+        try:
+            return moment_in(said, self.zone).when
+        except Unclear as reason:
+            raise Unclear(f"{self.table.path}, line {place + 1}: {HANDED_IN} {said!r} {reason}") from None
+
+    def _instead(self, student: str, before: datetime | None) -> str:
+        if self.dated:
+            return "the date in the zip was taken"
+        return f"the time stays that {STAMP} of {student} has" if before else f"{student} counts as on time"
 
 
 def _left_out(folder: str, names: list[str]) -> list[str]:
     """Return what of an earlier hand-in is not kept: its time, and links, which would be copied as what they lead to."""
     return [name for name in names if name == STAMP or os.path.islink(f"{folder}/{name}")]
-
-
-def _date_in(text: str, zone: tzinfo | None) -> datetime | None:
-    """Return the date in a worksheet's cell, as Moodle writes it in English: `Monday, 19 October 2026, 11:58 PM`."""
-    try:
-        found: datetime = parse_utc(text)
-    except (ValueError, OverflowError):
-        return None
-    return found.replace(tzinfo=zone) if zone else found.astimezone()

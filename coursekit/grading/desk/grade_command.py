@@ -75,6 +75,9 @@ def _summary(console: Console, run: Run, lines: list[dict], new: int, seconds: f
     for line in failed:
         text = f"  {line['key']}: {line['reason']}"
         console.print("".join(char if char.isprintable() else " " for char in text), markup=False)
+    graded = {f"{line['student']}/{line['assignment']}" for line in lines}
+    for note in (note for folder, note in run.doubts.items() if folder in graded):
+        console.print(note, markup=False, soft_wrap=True)
     console.print(
         f"Scores: {run.folder / 'grades.csv'}, {'' if run.alone else 'final.csv, '}and nbgrader's gradebook; pages for students: {run.folder / 'reports'}"
     )
@@ -91,9 +94,8 @@ def report_class(course: Path) -> None:
     """Write a course's pages and its table again from nbgrader's gradebook; raises CommandError."""
     run = Run.of(course)
     pages = run.report()
-    print(
-        f"wrote {plural(pages, 'page')} in {run.folder / 'reports'}, and {run.folder / 'grades.csv'}, from nbgrader's gradebook"
-    )
+    where = f"{run.folder / 'reports'}, and {run.folder / 'grades.csv'}, from nbgrader's gradebook"
+    print("\n".join([f"wrote {plural(pages, 'page')} in {where}", *run.doubts.values()]))
 
 
 def show_class(course: Path) -> None:
