@@ -8,8 +8,9 @@ import pytest
 
 from coursekit.grading.class_settings import Late, Settings
 from coursekit.grading.enrollment import extension, utc
-from coursekit.grading.hand_in_time import STAMP, Unclear, hand_in_time, moment_in
+from coursekit.grading.hand_in_time import Unclear, hand_in_time, moment_in
 from coursekit.grading.late_rule import LateDays, with_late_rule
+from coursekit.grading.submission import STAMP
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HALF_PAST_SIX = datetime(2026, 11, 5, 17, 30, tzinfo=UTC)  # in Berlin

@@ -15,8 +15,8 @@ import pytest
 from nbgrader.utils import parse_utc
 
 from coursekit.basics.paths import NOTEBOOKS
-from coursekit.grading.desk.collect import STAMP, collect
-from coursekit.grading.submission import find
+from coursekit.grading.desk.collect import collect
+from coursekit.grading.submission import STAMP, find
 from coursekit.learner.progress import home
 from coursekit.learner.workshop import attendance, connection, hand_in, outbox
 from coursekit.room import received

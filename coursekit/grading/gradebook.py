@@ -22,9 +22,9 @@ from coursekit.basics.paths import path_with_scripts
 from coursekit.grading.book_marks import Marks, marks_of
 from coursekit.grading.enrollment import assess_penalties, enrol, extension, utc
 from coursekit.grading.grading_plan import Master, points_of
-from coursekit.grading.hand_in_time import FORMAT, STAMP, HandInTime, hand_in_time
+from coursekit.grading.hand_in_time import FORMAT, HandInTime, hand_in_time
 from coursekit.grading.nbgrader_settings import Course
-from coursekit.grading.submission import Submission, text_of
+from coursekit.grading.submission import STAMP, Submission, text_of
 from coursekit.grading.submission_grader import Graded
 
 NO_RESPONSE = "No response."  # as nbgrader says it

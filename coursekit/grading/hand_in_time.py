@@ -11,9 +11,8 @@ from zoneinfo import ZoneInfo
 from dateutil.parser import parse
 
 from coursekit.basics.dates import in_words
-from coursekit.grading.submission import text_of
+from coursekit.grading.submission import STAMP, text_of
 
-STAMP = "timestamp.txt"  # beside a notebook: says when it was handed in
 FORMAT = "%Y-%m-%d %H:%M:%S.%f %Z"  # as nbgrader's exchange writes it (Exchange.timestamp_format)
 MOST = 100  # bytes of a timestamp.txt
 DAYS = "monday tuesday wednesday thursday friday saturday sunday"

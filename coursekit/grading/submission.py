@@ -10,21 +10,23 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
 from coursekit.basics.files import CLEAR, MAX_BYTES
+from coursekit.grading.file_kinds import TOOL_FILES, TOOL_FOLDERS, is_a_notebooks, is_a_tools, kind_of, why_unreadable
 from coursekit.grading.markup import pictures, without_dead_pictures
 
 MAX_CELLS = 2000
 MAX_FILES = 500
-IGNORED = (".ipynb_checkpoints", "*.pyc", "__pycache__", "feedback")  # as by nbgrader
+IGNORED = (*TOOL_FOLDERS, *TOOL_FILES, "*.pyc", "feedback")  # as by nbgrader, and what tools write
 NAME_BYTES = 200  # of a name: a suffix still fits into what a file may be called
 # of a name: what ends a line, and markup, since nbgrader's pages show names as they are
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029<>\"]")
+STAMP = "timestamp.txt"  # beside a notebook: says when it was handed in
 RUN_STATE = ".coursekit-run.json"  # lies in each folder that a grading run has written
 
 
@@ -64,12 +66,11 @@ class Submission:
     @cached_property
     def digest(self) -> str:
         """Return a fingerprint of what was handed in, so that a new version is graded again."""
-        if self.problem:
-            return self.problem[:40]
         try:
-            return hashlib.sha256(_content(self.path)).hexdigest()[:16]
+            content = self.problem.encode() if self.problem else _content(self.path)
         except NotGradable as reason:
-            return str(reason)[:40]
+            content = str(reason).encode()
+        return hashlib.sha256(content).hexdigest()[:16]
 
 
 def find(root: Path, notebooks: Mapping[str, Collection[str]]) -> list[Submission]:
@@ -79,7 +80,7 @@ def find(root: Path, notebooks: Mapping[str, Collection[str]]) -> list[Submissio
     """
     known = f"the assignments are {', '.join(sorted(notebooks))}"
     found: list[Submission] = []
-    for path in sorted(path for path in root.iterdir() if not _is_a_tools(path)):
+    for path in sorted(path for path in root.iterdir() if not _is_nobodys(path)):
         name = text_of(path.name)
         if os.path.isdir(path):
             nothing = Submission(name, "", name, path, f"no assignment's folder was handed in: {known}")
@@ -113,8 +114,9 @@ def _of_assignment(student: Path, folder: Path, wanted: Collection[str]) -> Iter
     name, found = text_of(student.name), list[Path]()
     try:
         linked = student.is_symlink() or folder.is_symlink() or not folder.is_dir()
-        found = [] if linked else sorted(path for path in folder.iterdir() if path.suffix == ".ipynb")
-        nothing = "the folder is a link, or no folder" if linked else "no notebook was handed in"
+        files = [] if linked else sorted(path for path in folder.iterdir() if not is_a_tools(PurePath(path.name)))
+        found = [path for path in files if path.suffix == ".ipynb"]
+        nothing = "the folder is a link, or no folder" if linked else f"no notebook was handed in{_but(files)}"
         problem = "" if found else nothing
     except OSError as error:
         problem = f"the folder cannot be read ({error.strerror})"
@@ -122,6 +124,25 @@ def _of_assignment(student: Path, folder: Path, wanted: Collection[str]) -> Iter
     for missing in sorted(set(wanted) - {path.stem for path in found}):
         absent = f"it was not handed in: there is no {missing}.ipynb in the folder (was it renamed?)"
         yield Submission(name, folder.name, missing, folder / f"{missing}.ipynb", problem or absent)
+
+
+def _but(files: list[Path]) -> str:
+    """Return what was handed in where a notebook was expected, with what to do about it; "" for nothing."""
+    names = [path.name for path in files if path.is_file() and path.name != STAMP]
+    if not names:
+        return ""
+    kinds = {path: _kind_of(path) for path in files if path.name in names}
+    path = max(kinds, key=lambda path: bool(kinds[path]))
+    several = f" and {len(names) - 1} other files" if len(names) > 2 else " and another file" if len(names) > 1 else ""
+    return f", but {text_of(path.name)}{several}{f'; {text_of(path.name)} is {kinds[path]}' if kinds[path] else ''}"
+
+
+def _kind_of(path: Path) -> str:
+    try:
+        content = _content(path)
+    except NotGradable:
+        return ""
+    return "a notebook under another name: let it end with .ipynb" if is_a_notebooks(content) else kind_of(content)
 
 
 def is_in_a_course(notebook: Path) -> bool:
@@ -157,11 +178,11 @@ def _spelled(character: str) -> str:
 
 def read(path: Path) -> NotebookNode:
     """Return the cells of a student's notebook, whatever its format; raises NotGradable with the reason."""
+    content = _content(path)
     try:
-        document = json.loads(_content(path).decode("utf-8-sig"))
+        document = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        reason = f"the file is not a readable notebook ({type(error).__name__}: {str(error)[:200]})"
-        raise NotGradable(reason) from None
+        raise NotGradable(f"the file is not a readable notebook: {why_unreadable(content, error)}") from None
     sheets = [document, *_items(document, "worksheets")]  # the formats before 2015 had sheets
     cells = [cell for sheet in sheets for cell in _items(sheet, "cells") if isinstance(cell, dict)]
     if not any(isinstance(sheet, dict) and isinstance(sheet.get("cells"), list) for sheet in sheets):
@@ -195,15 +216,18 @@ def _is_ignored(name: str) -> bool:
     return any(fnmatch(name, pattern) for pattern in IGNORED)
 
 
-def _is_a_tools(path: Path) -> bool:
-    """Return whether a program, and no student, has given a file or folder its hidden name."""
-    return path.name.startswith(".") and (os.path.isfile(path) or _is_ignored(path.name))
+def _is_nobodys(path: Path) -> bool:
+    """Return whether what lies among the students' folders is of a tool, or a hidden file; a folder of any other name is a student's."""
+    return (
+        path.name in TOOL_FOLDERS
+        if os.path.isdir(path)
+        else path.name.startswith(".") or is_a_tools(PurePath(path.name))
+    )
 
 
 def _holds_no_work(path: Path) -> bool:
-    """Return whether what lies in a student's folder is of their tools: hidden or __MACOSX, without a notebook of its own."""
-    without = path.name.startswith(".") and not any(path.glob("*.ipynb"))
-    return without or path.name.startswith("__") or _is_a_tools(path)
+    """Return whether what lies in a student's folder is of their tools, or hidden without a notebook in it."""
+    return _is_nobodys(path) or (path.name.startswith(".") and not any(path.glob("*.ipynb")))
 
 
 def _hidden_last(name: str) -> tuple[bool, str]:

@@ -10,7 +10,8 @@ from itertools import count
 from pathlib import Path
 
 from coursekit.basics.files import write_whole
-from coursekit.grading.hand_in_time import FORMAT, STAMP
+from coursekit.grading.hand_in_time import FORMAT
+from coursekit.grading.submission import STAMP
 from coursekit.room.store import Store
 
 _CHAPTER = re.compile(r"ch\d\d_[a-z][a-z0-9_]{0,40}")

@@ -19,19 +19,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
-from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path, PurePosixPath
 
 from coursekit.basics.errors import CommandError
-from coursekit.basics.files import CLEAR, MAX_BYTES
+from coursekit.basics.files import MAX_BYTES
+from coursekit.grading.file_kinds import is_a_tools
 from coursekit.grading.submission import NotGradable
 
 MAX_STUDENT = 5 * MAX_BYTES  # of all files of one student
 MAX_ALL = 20 * 2**30
 # the longest that a platform packs: dates within it say when it did, not when students handed in
 PACKED = timedelta(minutes=30)
-TOOLS = (".ipynb_checkpoints", "__pycache__", "__MACOSX", ".DS_Store", "._*", "Thumbs.db", "desktop.ini")
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)_?(?P<file>.*)", re.DOTALL)
 _CANVAS = re.compile(r"(?P<name>\w+?)_(?P<late>LATE_)?(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)", re.DOTALL)
 _ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<number>[^\W_]+)_(?P<upload>\d+)_(?P<file>.+)", re.DOTALL)
@@ -39,7 +38,10 @@ _ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<number>[^\W_]+)_(?P
 
 @dataclass(frozen=True)
 class Arrival:
-    """One file as the platform packed it; `read` returns its bytes or raises NotGradable, and `problem` says why it must not be read."""
+    """One file as the platform packed it; `read` returns its bytes, of a large one the beginning, or raises NotGradable.
+
+    `problem` says why it must not be read.
+    """
 
     path: PurePosixPath
     when: datetime | None
@@ -63,7 +65,7 @@ class Label:
 def arrivals(source: Path, zone: tzinfo | None) -> Iterator[list[Arrival]]:
     """Yield the files of a zip or a folder, without those of tools; raises CommandError where it is neither."""
     if source.is_dir():
-        yield [each for each in _in_folder(source, zone) if not _is_a_tools(each.path)]
+        yield [each for each in _in_folder(source, zone) if not is_a_tools(each.path)]
         return
     try:
         archive = zipfile.ZipFile(source)
@@ -74,7 +76,7 @@ def arrivals(source: Path, zone: tzinfo | None) -> Iterator[list[Arrival]]:
     with archive:
         left = [MAX_ALL]
         found = (_in_zip(archive, info, zone, left) for info in archive.infolist() if not info.is_dir())
-        yield [each for each in found if not _is_a_tools(each.path)]
+        yield [each for each in found if not is_a_tools(each.path)]
 
 
 def labels(found: Iterable[Arrival]) -> tuple[str, dict[Arrival, Label]]:
@@ -117,10 +119,6 @@ def _by_canvas(path: PurePosixPath) -> Label | None:
     return Label(match["name"], match["number"], file, int(match["upload"][:18]), late)
 
 
-def _is_a_tools(path: PurePosixPath) -> bool:
-    return any(fnmatch(part, pattern) for part in path.parts for pattern in TOOLS)
-
-
 def _in_folder(folder: Path, zone: tzinfo | None) -> Iterator[Arrival]:
     for place, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(f"{place}/{name}")]
@@ -135,7 +133,7 @@ def _in_folder(folder: Path, zone: tzinfo | None) -> Iterator[Arrival]:
 def _content(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return _bounded(file.read(MAX_BYTES + 1), path.name)
+            return file.read(MAX_BYTES + 1)
     except OSError as error:
         raise NotGradable(f"it cannot be read ({error.strerror})") from None
 
@@ -172,14 +170,12 @@ def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: list[int]) 
         raise CommandError(
             f"The zip unpacks to more than {MAX_ALL // 2**30} GB: no class hands in as much. Nothing more was read."
         )
-    return _bounded(content, info.filename)
-
-
-def _bounded(content: bytes, name: str) -> bytes:
-    if len(content) > MAX_BYTES:
-        step = f"; its student can {CLEAR}, and hand it in again" if is_notebook(PurePosixPath(name)) else ""
-        raise NotGradable(f"it is larger than {MAX_BYTES // 2**20} MB{step}")
     return content
+
+
+def too_large(content: bytes) -> str:
+    """Return why a file is not taken as it is, "" where it is small enough; of a larger one, the beginning was read."""
+    return f"it is larger than {MAX_BYTES // 2**20} MB" if len(content) > MAX_BYTES else ""
 
 
 def _date_of(info: zipfile.ZipInfo, zone: tzinfo | None) -> datetime | None:

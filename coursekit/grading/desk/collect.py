@@ -1,13 +1,15 @@
 """`coursekit collect`: sorts what Moodle or Canvas packed into submitted/<student>/<assignment>/, by what each notebook is."""
 
+import contextlib
 import os
 import re
 import shutil
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from dateutil.tz import tzlocal
 
@@ -22,15 +24,18 @@ from coursekit.grading.desk.arrivals import (
     dates_mean_something,
     is_notebook,
     labels,
+    too_large,
 )
 from coursekit.grading.desk.participants import Participant, remember
 from coursekit.grading.desk.people import People, Table
-from coursekit.grading.desk.recognize import Known, ids_of, known_notebooks, which
-from coursekit.grading.hand_in_time import FORMAT, STAMP, Unclear, advice, example, hand_in_time, moment_in
+from coursekit.grading.desk.recognize import Known, ids_of, known_notebooks, unreadable_one, which
+from coursekit.grading.file_kinds import is_a_notebooks
+from coursekit.grading.hand_in_time import FORMAT, Unclear, advice, example, hand_in_time, moment_in
 from coursekit.grading.nbgrader_settings import Course
-from coursekit.grading.submission import NotGradable, chapter_of, read, text_of
+from coursekit.grading.submission import STAMP, NotGradable, chapter_of, read, text_of
 
 HANDED_IN = "Last modified (submission)"  # the column of Moodle's worksheet
+NO_NOTEBOOK = "it is not a notebook"
 ENGLISH = "If it was exported in another language, set the platform to English, and export it again."
 _COPY = re.compile(r"\((\d+)\)$|-(\d+)$")
 
@@ -44,6 +49,7 @@ class Collected:
     known: list[str] = field(default_factory=list)  # places where the same notebook was already
     next: str = ""  # the next command
     left: list[tuple[str, str]] = field(default_factory=list)  # the file in the zip, the reason
+    unreadable: list[tuple[str, str]] = field(default_factory=list)  # the same of what was placed, and cannot be graded
     notes: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)  # students of the roster
 
@@ -53,6 +59,11 @@ class Collected:
         lines = [f"New in submitted/: {each or 'nothing'}.", *self.notes]
         if self.known:
             lines.append(f"{plural(len(self.known), 'notebook')} had been placed before, unchanged.")
+        if self.unreadable:
+            lines.append(
+                "Not gradable; `coursekit grade` writes a page that says so, and what to do, for each student:"
+            )
+            lines += [f"  {path}: {reason}" for path, reason in self.unreadable]
         if self.left:
             lines += ["Left aside:", *(f"  {path}: {reason}" for path, reason in self.left)]
         if self.missing:
@@ -60,6 +71,10 @@ class Collected:
         if self.placed:
             lines.append(f"Next: {self.next}")
         return "\n".join(lines)
+
+
+class Unreadable(NotGradable):
+    """A notebook that cannot be read: of which assignment it is has to be told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +88,11 @@ class _Notebook:
     content: bytes
 
     def rank(self, dated: bool) -> tuple:
-        """Return what makes it count before another of the same student and assignment: answered, newer."""
+        """Return what makes it count before another of the same student and assignment: answered, called a notebook, newer."""
         copy = _COPY.search(self.label.file.stem)
         number = int(copy[1] or copy[2]) if copy and len(copy[0]) < 8 else 0
         when = self.arrival.when.timestamp() if dated and self.arrival.when else 0.0
-        return self.answered, when, self.label.upload, number, str(self.arrival.path)
+        return self.answered, is_notebook(self.arrival.path), when, self.label.upload, number, str(self.arrival.path)
 
 
 def collect(source: Path, course: Path, table: Path | None = None) -> Collected:
@@ -95,9 +110,7 @@ def collect(source: Path, course: Path, table: Path | None = None) -> Collected:
         tempfile.TemporaryDirectory(dir=course, prefix=".collect-") as desk,
     ):
         result = _Collecting(found, known, exported, Path(desk)).run()
-    handed_in = {place.split("/")[0] for place in [*result.placed, *result.known]}
     result.next = f"coursekit grade {course / 'submitted'}"
-    result.missing = [student.id for student in known.settings.students if student.id not in handed_in]
     return result
 
 
@@ -114,19 +127,33 @@ class _Collecting:
         self.known = known_notebooks(course)
         self.participants: dict[str, Participant] = {}
         self.dated = layout != "canvas" and dates_mean_something(found)
+        # how many notebooks of which assignment came in which download, and who handed in what cannot be read
+        self.counts: dict[PurePosixPath, Counter[str]] = defaultdict(Counter)
+        self.not_read: dict[str, dict[Arrival, str]] = defaultdict(dict)
 
     def run(self) -> Collected:
         """Go through the students; a problem with one never affects another."""
-        for student, arrived in sorted(self._by_student().items()):
-            try:
+        students = self._by_student()
+        for student, arrived in sorted(students.items()):
+            with self._written(arrived):
                 self._student(student, arrived)
-            except OSError as error:  # a path that is too long, for example
-                self._leave(arrived, f"it cannot be written ({error.strerror})")
+        for student in sorted(self.not_read):
+            with self._written(students[student]):
+                self._place_unreadable(student, self.not_read[student])
         if self.participants:
             remember(self.course, self.participants)
+        self.result.missing = [student.id for student in self.people.roster if student.id not in students]
         self.result.notes += self._of_all_times()
         self.result.left = sorted(set(self.result.left))
         return self.result
+
+    @contextlib.contextmanager
+    def _written(self, arrived: list[Arrival]) -> Iterator[None]:
+        """Leave aside what cannot be written: a path that is too long, for example."""
+        try:
+            yield
+        except OSError as error:
+            self._leave(arrived, f"it cannot be written ({error.strerror})")
 
     def _of_all_times(self) -> list[str]:
         """Return what is to be said of the times in the zip and in the table."""
@@ -173,31 +200,75 @@ class _Collecting:
                 left -= len(content)
                 if left <= 0:
                     raise NotGradable(f"{student} handed in more than {MAX_STUDENT // 2**20} MB")
-                if is_notebook(each.path):
+                if not is_notebook(each.path) and (reason := too_large(content)):
+                    raise NotGradable(reason)
+                if is_notebook(each.path) or is_a_notebooks(content):
                     notebook = self._read(each, content)
                     notebooks.setdefault((notebook.known.assignment, notebook.known.name), []).append(notebook)
+                    if not is_notebook(each.path):
+                        self.result.notes.append(f"{text_of(str(each.path))} is a notebook, whatever its name says.")
                 else:
                     files.append((each, content))
+            except Unreadable as reason:
+                self.not_read[student][each] = str(reason)
             except NotGradable as reason:
                 self._leave([each], str(reason))
         chosen = [self._choose(several) for several in notebooks.values()]
         for assignment in sorted({notebook.known.assignment for notebook in chosen}):
             its = [notebook for notebook in chosen if notebook.known.assignment == assignment]
+            self.counts[its[0].label.above][assignment] += 1
             files = self._place(student, assignment, its, files)
+        rest = [each for each, _ in files]
+        if not chosen and not self.not_read[student] and self.result.layout != "folder":
+            self.not_read[student] = {each: NO_NOTEBOOK for each in rest if not _is_odd([self.labels[each].file.name])}
         self._leave(
-            [each for each, _ in files],
+            [each for each in rest if each not in self.not_read[student]],
             "it is not a notebook, and lies beside no notebook, or beside notebooks of several assignments",
         )
 
     def _read(self, arrival: Arrival, content: bytes) -> _Notebook:
-        if not content.strip():
-            raise NotGradable("it is empty")
         path = self.desk / "notebook.ipynb"
         path.write_bytes(content)
-        notebook = read(path)
+        try:
+            notebook = read(path)
+        except NotGradable as reason:
+            raise Unreadable(str(reason)) from None
         known = which(self.known, chapter_of(notebook), ids_of(content))
         code = {cell.source.strip() for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()}
         return _Notebook(arrival, self.labels[arrival], known, not code <= known.handed_out, content)
+
+    def _place_unreadable(self, student: str, arrived: dict[Arrival, str]) -> None:
+        """Place what a student handed in and nobody can read, so that it is graded as what it is, and not as nothing."""
+        notebooks: dict[Known, list[_Notebook]] = defaultdict(list)
+        files: dict[str, list[tuple[Arrival, bytes]]] = defaultdict(list)
+        for each, reason in arrived.items():
+            label, content = self.labels[each], each.read()
+            counts = self.counts[label.above] if self.result.layout != "folder" else Counter[str]()
+            usual = next((name for name, count in counts.items() if 2 * count > counts.total()), "")
+            known = unreadable_one(self.known, content, usual, label.file.name)
+            if not known:
+                self._leave([each], f"{reason}, and nothing says which assignment it is of")
+            elif self._is_readable(student, known):
+                self._leave([each], f"{reason}; the notebook of {student} that can be read counts")
+            elif reason == NO_NOTEBOOK:
+                files[known.assignment].append((each, content))
+            else:
+                notebooks[known].append(_Notebook(each, label, known, False, content))
+        chosen = [self._choose(several) for several in notebooks.values()]
+        for best in chosen:
+            self._place(student, best.known.assignment, [best], [])
+        for assignment, its in files.items():
+            self._place(student, assignment, [], its)
+        placed = [best.arrival for best in chosen] + [each for its in files.values() for each, _ in its]
+        self.result.unreadable += [(text_of(str(each.path)), arrived[each]) for each in placed]
+
+    def _is_readable(self, student: str, known: Known) -> bool:
+        """Return whether a notebook that can be read lies where an unreadable one would be placed."""
+        try:
+            read(self.course / "submitted" / student / known.assignment / f"{known.name}.ipynb")
+        except NotGradable:
+            return False
+        return True
 
     def _choose(self, several: list[_Notebook]) -> _Notebook:
         *others, best = sorted(several, key=lambda each: each.rank(self.dated))
@@ -217,6 +288,9 @@ class _Collecting:
                 f"{target} is a link, or lies behind one. Put a folder there, then run the same command again."
             )
         contents = {f"{notebook.known.name}.ipynb": notebook.content for notebook in its}
+        if not its:
+            contents = {text_of(self.labels[each].file.name): content for each, content in files}
+            files = []
         unchanged = all(
             (target / name).is_file() and (target / name).read_bytes() == contents[name] for name in contents
         )
@@ -270,8 +344,7 @@ class _Collecting:
             folder = notebook.label.file.parent
             if own.is_relative_to(folder):
                 parts = [text_of(part) for part in own.relative_to(folder).parts]
-                odd = parts == [STAMP] or any(part.startswith(".") for part in parts)
-                return Path(*parts) if parts and not odd else None
+                return Path(*parts) if parts and not _is_odd(parts) else None
         return None
 
     def _handed_in(self, student: str, its: list[_Notebook], file: Path, before: datetime | None) -> datetime | None:
@@ -316,6 +389,11 @@ class _Collecting:
         if self.dated:
             return "the date in the zip was taken"
         return f"the time stays that {STAMP} of {student} has" if before else f"{student} counts as on time"
+
+
+def _is_odd(parts: list[str]) -> bool:
+    """Return whether a path is that of a hidden file, or would say when all of it was handed in."""
+    return parts == [STAMP] or any(part.startswith(".") for part in parts)
 
 
 def _left_out(folder: str, names: list[str]) -> list[str]:

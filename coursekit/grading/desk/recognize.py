@@ -1,6 +1,7 @@
 """Which notebook of the course a hand-in is: by the chapter that it begins, else by its cells, never by its name."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,26 @@ def which(notebooks: Sequence[Known], chapter: str, ids: frozenset[str]) -> Know
         else "it begins no chapter, and its cells are those of no assignment"
     )
     raise NotGradable(f"{what}: the assignments are {', '.join(sorted({known.assignment for known in notebooks}))}")
+
+
+def unreadable_one(notebooks: Sequence[Known], content: bytes, usual: str, name: str) -> Known | None:
+    """Return which notebook a file is that cannot be read, None where nothing says it.
+
+    What counts first is the chapter that it begins, as far as its text goes; then the assignment that is `usual` in its
+    download, and its own name.
+    """
+    begun = re.search(
+        rb"begin\(\s*\\?[\"'](\w+)", content.replace(b"\0", b"")
+    )  # without what UTF-16 has between letters
+    chapter = begun[1].decode(errors="replace") if begun else ""
+    for its in (
+        [known for known in notebooks if chapter and known.chapter == chapter],
+        [known for known in notebooks if known.assignment == usual],
+        [known for known in notebooks if known.name in name],
+    ):
+        if len(its) == 1:
+            return its[0]
+    return None
 
 
 def _known(assignment: str, path: Path, handed_out: Path) -> Known:
