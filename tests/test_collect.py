@@ -365,6 +365,32 @@ def test_names_in_utf_8_that_the_zip_does_not_call_so_are_read_as_what_they_are(
     assert in_course(course) == [f"zoe/{START}/{START}.ipynb"]
 
 
+NAMES = ["Zoë Müller", "Jörg Groß", "José Núñez", "Łukasz Żak", "Иван Петров", "山田 Taro", "Ada O’Hara"]
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [
+        *((name, "utf-8") for name in NAMES),
+        *((name, encoding) for name in NAMES[:3] for encoding in ("cp1252", "cp850")),
+        ("Łukasz Żak", "cp1250"),
+        ("Иван Петров", "cp1251"),
+        ("Иван Петров", "cp866"),
+    ],
+)
+def test_a_name_that_decodes_to_improbable_letters_is_noted(course, tmp_path, name, encoding):
+    class Unsaid(zipfile.ZipInfo):
+        def _encodeFilenameFlags(self):
+            return self.filename.encode(encoding), self.flag_bits & ~0x800
+
+    with zipfile.ZipFile(tmp_path / "zip.zip", "w") as archive:
+        archive.writestr(Unsaid(moodle(name, 1)), SOLVED)
+        archive.writestr(zipfile.ZipInfo(moodle("Ada Lovelace", 2)), SOLVED)
+    notes = [note for note in collect(tmp_path / "zip.zip", course).notes if "letters that are in no name" in note]
+    (student,) = {path.name for path in (course / "submitted").iterdir()} - {"Ada Lovelace"}
+    assert len(notes) == (student != name)
+
+
 def test_where_moodle_hides_all_names_the_reason_says_what_to_do(course):
     (course / "class.toml").write_text(ROSTER)
     hidden = {moodle("Participant", number): other(number) for number in (1, 2)}

@@ -23,7 +23,7 @@ from coursekit.grading.check_versions import expect_the_same
 from coursekit.grading.class_tables import Office
 from coursekit.grading.comments import Comments, fitting, load
 from coursekit.grading.course_folders import Place, token
-from coursekit.grading.gradebook import Book
+from coursekit.grading.gradebook import Book, out_of_use
 from coursekit.grading.grading_plan import imports_of
 from coursekit.grading.hand_in_time import advice, hand_in_time
 from coursekit.grading.nbgrader_settings import Course
@@ -171,9 +171,7 @@ class Run(Place):
             with Book(self.course) as book:
                 yield book
         except SQLAlchemyError as error:
-            raise CommandError(
-                f"{error}\nClose the program that holds the gradebook, then run the same command again."
-            ) from None
+            raise CommandError(f"{out_of_use(error, self.course)} Then run the same command again.") from None
 
     @cached_property
     def course(self) -> Course:

@@ -12,6 +12,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader import utils
 from nbgrader.api import Gradebook, InvalidEntry, MissingEntry
+from sqlalchemy import make_url
 from sqlalchemy.exc import SAWarning, SQLAlchemyError
 from traitlets.config import Config
 
@@ -199,6 +200,16 @@ class Book:
         folder = self.course.format_path(self.course.autograded_directory, line["student"], line["assignment"])
         path = Path(folder, f"{line['notebook']}.ipynb")
         return nbformat.read(path, as_version=4) if line["outcome"] == "graded" and path.exists() else None
+
+
+def out_of_use(error: SQLAlchemyError, course: Course) -> str:
+    """Return why a course's gradebook cannot be used, by its file's name and without SQL, and what to do."""
+    url = make_url(course.directory.db_url)
+    name = url.database if url.drivername.startswith("sqlite") else url.render_as_string(hide_password=True)
+    said = getattr(error, "orig", None) or error
+    if "locked" in str(said):
+        return f"{name} is in use by another program, such as formgrader or a database viewer. Close that program."
+    return f"{name} cannot be used ({said})."
 
 
 def _cells_in_book(notebook: Any) -> set[tuple]:

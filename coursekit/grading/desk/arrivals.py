@@ -13,6 +13,7 @@ Both write the time of the download into the zip, not that of handing in.
 import os
 import re
 import stat
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +32,15 @@ MAX_STUDENT = 5 * MAX_BYTES  # of all files of one student
 MAX_ALL = 20 * 2**30
 # the longest that a platform packs: dates within it say when it did, not when students handed in
 PACKED = timedelta(minutes=30)
+_NO_LETTERS = (
+    "Sm",
+    "So",
+    "Sc",
+    "Cc",
+    "Cn",
+    "Co",
+    "No",
+)  # kinds of signs that are in no name, such as those that frame boxes
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)_?(?P<file>.*)", re.DOTALL)
 _CANVAS = re.compile(r"(?P<name>\w+?)_(?P<late>LATE_)?(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)", re.DOTALL)
 _ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<number>[^\W_]+)_(?P<upload>\d+)_(?P<file>.+)", re.DOTALL)
@@ -156,6 +166,21 @@ def _name_of(info: zipfile.ZipInfo) -> str:
         return info.filename.encode("cp437").decode()  # Python's guess, taken back
     except UnicodeError:
         return info.filename
+
+
+def is_improbable(name: str) -> bool:
+    """Return whether a name was probably written in another encoding than it was read in: its letters are no person's."""
+    for word in re.split(r"[\W_]+", name):
+        alphabets = {unicodedata.name(letter, "").partition(" ")[0] for letter in word if letter.isalpha()}
+        if "LATIN" in alphabets and alphabets & {"GREEK", "CYRILLIC", "SUPERSCRIPT", "FEMININE", "MASCULINE"}:
+            return True
+    try:
+        twice = name.encode("cp1252").decode() != name  # UTF-8 that was read as the letters of Windows
+    except UnicodeError:
+        twice = False
+    return twice or any(
+        letter in "«»¿¡" or (ord(letter) > 127 and unicodedata.category(letter) in _NO_LETTERS) for letter in name
+    )
 
 
 def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: list[int]) -> bytes:

@@ -22,6 +22,7 @@ from coursekit.grading.desk.arrivals import (
     Label,
     arrivals,
     dates_mean_something,
+    is_improbable,
     is_notebook,
     labels,
     too_large,
@@ -36,6 +37,10 @@ from coursekit.grading.submission import STAMP, NotGradable, chapter_of, read, t
 
 HANDED_IN = "Last modified (submission)"  # the column of Moodle's worksheet
 NO_NOTEBOOK = "it is not a notebook"
+ENCODING = (
+    "The zip was probably written in another encoding, and whose file it is may be wrong: unpack it with another program, look "
+    "at the name, and collect the folder."
+)
 ENGLISH = "If it was exported in another language, set the platform to English, and export it again."
 _COPY = re.compile(r"\((\d+)\)$|-(\d+)$")
 
@@ -144,6 +149,10 @@ class _Collecting:
             remember(self.course, self.participants)
         self.result.missing = [student.id for student in self.people.roster if student.id not in students]
         self.result.notes += self._of_all_times()
+        names = {part for each in self.found for part in each.path.parts if is_improbable(part)}
+        self.result.notes += [
+            f"{text_of(name)!r} has letters that are in no name. {ENCODING}" for name in sorted(names)
+        ]
         self.result.left = sorted(set(self.result.left))
         return self.result
 

@@ -15,6 +15,7 @@ from coursekit.basics.paths import ROOT
 from coursekit.grading import check_versions
 from coursekit.grading.class_run import Run
 from coursekit.grading.class_settings import settings_of
+from coursekit.grading.gradebook import out_of_use
 from coursekit.grading.outcome import Options
 from coursekit.sandbox.nursery import Nursery, NurseryFailed
 
@@ -55,8 +56,10 @@ def grade_class(submissions: Path, options: Options, nursery: Nursery | None = N
             lines = run.go(report)
             if not new:
                 progress.update(bar, total=0)
-        except (NurseryFailed, SQLAlchemyError) as error:  # the latter: another program holds the gradebook
+        except NurseryFailed as error:
             raise CommandError(f"{error}\n{CONTINUES}") from None
+        except SQLAlchemyError as error:
+            raise CommandError(f"{out_of_use(error, run.course)}\n{CONTINUES}") from None
         except OSError as error:
             place = error.filename or run.folder
             raise CommandError(f"{place}: {error.strerror or error}. Fix that first. {CONTINUES}") from None
