@@ -34,7 +34,7 @@ SOON = {
     "nbgraders_notebooks": r"test_(the_docs|both_graders)",
     "office": r".*",
     "one_submission": r".*",
-    "outcomes": r"test_(each_of_them|points|what_cannot_be_written|a_file_beside|nothing_is_written)",
+    "outcomes": r"test_(each_of_them|a_second_hand_in|points|what_cannot_be_written|a_file_beside|nothing_is_written)",
     "outages": r"test_(a_vote_that_was_opened|nobody_waits|a_hand_that_did|a_notebook_for)",
     "progress": r".*",
     "room": r".*",

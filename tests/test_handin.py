@@ -20,6 +20,7 @@ from coursekit.grading.submission import STAMP, find
 from coursekit.learner.progress import home
 from coursekit.learner.workshop import attendance, connection, hand_in, outbox
 from coursekit.room import received
+from coursekit.room.store import Store
 from tests.rooms import Opened, new_home, opened
 
 pytestmark = pytest.mark.slow  # each has a server of its own
@@ -120,10 +121,71 @@ def test_the_same_notebook_twice_keeps_its_time_and_a_changed_one_replaces_it(ro
 
 
 def test_two_who_say_the_same_name_overwrite_nothing(room, submitted, notebook):
-    for nickname in ("Ada", "ada", "Grace"):
+    for number, nickname in enumerate(("Ada", "ada", "Grace")):
         attendance.join(room.words, nickname)
+        changed(notebook, f"{number}")
         hand_in.hand_in(str(notebook), sure=True, student="" if nickname != "Grace" else "Ada")
-    assert sorted(path.name for path in submitted.iterdir()) == ["Ada", "Ada-3", "ada-2"]
+    assert [path.name for path in submitted.iterdir()] == ["Ada"]
+    assert sorted(path.name for path in (submitted / "Ada").iterdir()) == [CHAPTER, f"{CHAPTER}-2", f"{CHAPTER}-3"]
+    assert [item.problem[:54] for item in find(submitted, {CHAPTER: [CHAPTER]})] == [
+        "",
+        *[f"somebody else handed in {CHAPTER} as Ada in the room too:"[:54]] * 2,
+    ]
+
+
+def changed(notebook: Path, text: str) -> str:
+    """Add a cell to a notebook, and return its new content."""
+    content = nbformat.read(notebook, as_version=4)
+    content.cells.append(nbformat.v4.new_markdown_cell(text))
+    nbformat.write(content, notebook)
+    return notebook.read_text(encoding="utf-8")
+
+
+def test_who_joins_again_and_hands_in_the_same_has_one_hand_in(room, submitted, notebook):
+    for _ in range(2):
+        attendance.join(room.words, "Ada")
+        hand_in.hand_in(str(notebook), sure=True)
+    assert files(submitted) == [f"Ada/{CHAPTER}/{CHAPTER}.ipynb", f"Ada/{CHAPTER}/{STAMP}"]
+
+
+def test_a_mistyped_name_is_put_right_by_handing_in_again(room, submitted, notebook):
+    attendance.join(room.words, "Ada")
+    hand_in.hand_in(str(notebook), sure=True, student="s10")
+    first = (submitted / f"s10/{CHAPTER}/{STAMP}").read_text()
+    hand_in.hand_in(str(notebook), sure=True, student="s01")
+    assert files(submitted) == [f"s01/{CHAPTER}/{CHAPTER}.ipynb", f"s01/{CHAPTER}/{STAMP}"]
+    assert (submitted / f"s01/{CHAPTER}/{STAMP}").read_text() == first
+    newer = changed(notebook, "more")
+    hand_in.hand_in(str(notebook), sure=True, student="s01")
+    assert files(submitted) == [f"s01/{CHAPTER}/{CHAPTER}.ipynb", f"s01/{CHAPTER}/{STAMP}"]
+    assert (submitted / f"s01/{CHAPTER}/{CHAPTER}.ipynb").read_text(encoding="utf-8") == newer
+
+
+def test_a_name_that_is_put_right_leaves_alone_what_another_handed_in_under_it(room, submitted, notebook):
+    attendance.join(room.words, "Ada")
+    hand_in.hand_in(str(notebook), sure=True, student="s10")
+    theirs = submitted / f"s10/{CHAPTER}/{CHAPTER}.ipynb"
+    theirs.write_text('{"cells": []}')  # as a later `coursekit collect` does
+    hand_in.hand_in(str(notebook), sure=True, student="s01")
+    assert theirs.read_text() == '{"cells": []}'
+    assert (submitted / f"s01/{CHAPTER}/{CHAPTER}.ipynb").exists()
+
+
+def test_ids_outside_the_roster_and_second_hand_ins_are_announced(tmp_path, submitted, notebook):
+    said: list[str] = []
+    submitted.mkdir(parents=True)
+    (submitted.parent / "class.toml").write_text('students = [{id = "s01"}, {id = "s02"}]\n[due]\nweek1 = 2026-10-19')
+    taken = received.HandIns(submitted, Store(tmp_path / "room.db"), said.append)
+    content = notebook.read_bytes()
+    assert taken.take("p1", CHAPTER, "S01", content, 1.0).student == "s01"
+    assert said == []
+    outside = taken.take("p2", CHAPTER, "s1O", content, 2.0)
+    assert "s1O is not on the class's roster" in outside.note
+    assert 'hand_in(student="…")' in outside.note
+    second = taken.take("p2", CHAPTER, "s01", content + b"\n", 3.0)
+    assert (second.student, "has another ch01_tasks already" in second.note) == ("s01", True)
+    assert said == [f"s1O/{CHAPTER}: {outside.note}", f"s01/{CHAPTER}-2: {second.note}"]
+    assert sorted(path.name for path in submitted.iterdir()) == ["s01"]
 
 
 def test_what_lay_there_before_the_room_is_not_touched(room, submitted, notebook):
@@ -133,7 +195,7 @@ def test_what_lay_there_before_the_room_is_not_touched(room, submitted, notebook
     attendance.join(room.words, "Ada")
     hand_in.hand_in(str(notebook), sure=True)
     assert old.read_text() == "old"
-    assert (submitted / f"Ada-2/{CHAPTER}/{CHAPTER}.ipynb").exists()
+    assert (submitted / f"Ada/{CHAPTER}-2/{CHAPTER}.ipynb").exists()
 
 
 @pytest.mark.parametrize(

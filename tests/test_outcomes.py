@@ -170,6 +170,43 @@ def test_each_of_them_has_a_row_and_a_reason_until_it_is_put_right(course):
     assert "ben/HW1/HW1" not in table(course)
 
 
+def test_a_graded_notebook_that_is_moved_to_the_right_student_takes_its_points_along(course, capsys):
+    (course / "class.toml").write_text('students = [{id = "ada"}, {id = "ben"}]')
+    (course / "submitted/ada").rename(course / "submitted/bne")
+    grade_command.grade_class(course / "submitted", Options(sandbox=False))
+    assert "Not on the roster in class.toml: bne. Where a name was mistyped" in capsys.readouterr().err
+    (course / "submitted/bne").rename(course / "submitted/ben")
+    grade_command.grade_class(course / "submitted", Options(sandbox=False))
+    said = capsys.readouterr().err
+    assert "bne/hw1/p1 had been graded and was moved to ben: its points were taken back." in said
+    assert "Not on the roster" not in said
+    assert {key for key, (outcome, _) in table(course).items() if outcome == "graded"} == {"ben/hw1/p1", "ben/hw1/p2"}
+    assert not any(key.startswith("bne") for key in table(course))
+    with Gradebook(f"sqlite:///{course}/gradebook.db") as book:
+        assert [(student.id, student.score) for student in book.students] == [("ada", 0), ("ben", 4)]
+    show_class(course)
+    assert "bne" not in (course / "class.html").read_text(encoding="utf-8")
+    report_class(course)
+    assert not any(key.startswith("bne") for key in table(course))
+    nbgrader(course, "generate_feedback", "hw1")
+
+
+def test_one_of_two_equal_hand_ins_that_is_put_away_keeps_its_points(course):
+    for name in ("p1", "p2"):
+        write(course / f"submitted/ben/hw1/{name}.ipynb")
+    grade(course)
+    shutil.rmtree(course / "submitted/ada")
+    grade(course)
+    assert table(course)["ada/hw1/p1"] == ("graded", "")
+
+
+def test_a_second_hand_in_of_the_room_is_named_as_a_conflict(course):
+    write(course / "submitted/ada/hw1-2/p1.ipynb")
+    outcome, reason = (grade(course), table(course)["ada/hw1-2/hw1-2"])[1]
+    assert outcome == "not gradable"
+    assert reason.startswith("somebody else handed in hw1 as ada in the room too")
+
+
 def test_nothing_in_its_place_is_told_what_is_expected(tmp_path):
     write(tmp_path / "source/hw1/p1.ipynb")
     write(tmp_path / "submitted/p1.ipynb")

@@ -52,6 +52,7 @@ class Run(Place):
         self.seed = -1  # until the run has begun
         self.marks: dict[str, Marks] = {}  # what the gradebook says, once all is graded
         self.doubts: dict[str, str] = {}  # what a person should know of the time of a hand-in, by its folder
+        self.moved: list[str] = []  # what was graded under another student's name before
         self.comments: Comments = {}
 
     @classmethod
@@ -196,11 +197,43 @@ class Run(Place):
                 for (owner, _), master in masters.items():
                     if owner == assignment:
                         book.prepare(assignment, master)
+            self._take_back(todo, rows, book)
             for done, outcome in enumerate(self._outcomes(todo, masters), 1):
                 line = self._keep(outcome, masters, book)
                 rows[line["key"]] = _row(line)
                 report(line, done, len(todo))
             self.marks = book.marks([] if self.alone else _as_graded(found, rows))
+
+    def _take_back(self, todo: list[Submission], rows: dict[str, dict], book: Book) -> None:
+        """Take the points from a student whose graded notebook has been moved to another: the name was wrong."""
+        new = {
+            (item.assignment, item.notebook, item.digest): item for item in todo if not item.problem and not self.alone
+        }
+        for key, row in rows.items():
+            item = new.get((row["assignment"], row["notebook"], row["digest"]))
+            gone = not os.path.lexists(self.submitted / key.rpartition("/")[0] / f"{row['notebook']}.ipynb")
+            if item and gone and row["outcome"] == "graded" and item.student != row["student"]:
+                reason = f"this notebook was moved to {item.student}"
+                line = {
+                    **row,
+                    "outcome": "moved",
+                    "score": 0,
+                    "max_score": 0,
+                    "reason": reason,
+                    "results": {},
+                    "when": now(),
+                }
+                book.remove(row["student"], row["assignment"], row["notebook"])
+                self._write_page(line, None, None)
+                self.journal.add(line)
+                rows[key] = _row(line)
+                self.moved.append(f"{key} had been graded and was moved to {item.student}: its points were taken back.")
+
+    def outsiders(self) -> list[str]:
+        """Return the students with a folder in submitted/ who are not on the roster, if there is one."""
+        roster = {student.id for student in self.course.settings.students}
+        everybody = {item.student for item in self._everything(self.masters())} if roster else set()
+        return sorted(everybody - roster - {""})
 
     def _write_tables(self, rows: dict[str, dict], everything: list[Submission], masters: Masters) -> None:
         """Write the table of all outcomes, without what could not be graded and has been put right or taken away since.

@@ -67,11 +67,20 @@ def settings_of(course: Path, assignments: Collection[str] = ()) -> Settings:
     file = course / FILE
     if not file.exists():
         return Settings(file)
+    return _Reader(file, assignments or chapter_names()).settings(_content(file))
+
+
+def roster_of(course: Path) -> tuple[Student, ...]:
+    """Return the students of a course's class.toml, whatever its assignments are; raises CommandError as `settings_of` does."""
+    file = course / FILE
+    return _Reader(file, ()).students(_content(file).get("students", [])) if file.exists() else ()
+
+
+def _content(file: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:  # of TOML or of the encoding
         raise CommandError(f"{file} cannot be read: {error}. Fix it, then run the same command again.") from None
-    return _Reader(file, assignments or chapter_names()).settings(content)
 
 
 class _Reader:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import stat
 import warnings
 from collections.abc import Iterable, Iterator
@@ -185,6 +186,20 @@ class Book:
         self.gradebook.db.commit()
         assess_penalties(self.gradebook, self.config)
         return marks_of(self.gradebook)
+
+    def remove(self, student: str, assignment: str, notebook: str) -> None:
+        """Remove a notebook that was graded as a wrong student's; a student who is not on the roster goes with their last one."""
+        folder = Path(self.course.format_path(self.course.autograded_directory, student, assignment))
+        (folder / f"{notebook}.ipynb").unlink(missing_ok=True)
+        if not any(folder.glob("*.ipynb")):
+            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(MissingEntry):
+            self.gradebook.remove_submission_notebook(notebook, assignment, student)
+            if not self.gradebook.find_submission(assignment, student).notebooks:
+                self.gradebook.remove_submission(assignment, student)
+            known = {each.id for each in self.settings.students}
+            if student not in known and not self.gradebook.student_submissions(student):
+                self.gradebook.remove_student(student)
 
     def comment(self, line: dict, texts: dict[str, str]) -> None:
         """Write comments on answers, by their cells, instead of those that were written this way before."""

@@ -30,6 +30,12 @@ STAMP = "timestamp.txt"  # beside a notebook: says when it was handed in
 RUN_STATE = ".coursekit-run.json"  # lies in each folder that a grading run has written
 
 
+CONFLICT = (
+    "somebody else handed in {assignment} as {student} in the room too: if this one is {student}'s, let {folder} take the place of "
+    "{assignment}; if it is another student's, move it into that student's folder as {assignment}; then grade again"
+)
+
+
 class NotGradable(Exception):
     """A submission that cannot be graded; the message is the reason, for the student and the instructor."""
 
@@ -103,7 +109,9 @@ def _of_student(student: Path, notebooks: Mapping[str, Collection[str]], known: 
         if path.name in notebooks:
             yield from _of_assignment(student, path, notebooks[path.name])
         elif os.path.isdir(path):
+            of = re.sub(r"-\d+$", "", path.name)  # as the room calls what another learner sends for the same student
             problem = f"there is no assignment named {text_of(path.name)}: {known}"
+            problem = CONFLICT.format(student=name, assignment=of, folder=path.name) if of in notebooks else problem
             yield Submission(name, text_of(path.name), text_of(path.name), path, problem)
         elif path.suffix == ".ipynb":
             yield Submission(name, "", text_of(path.stem), path, f"it lies in no assignment's folder: {known}")

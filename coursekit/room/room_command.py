@@ -47,6 +47,7 @@ def open_room(port: int, board: int, keep: Path | None, handins: Path | None, ad
         Store(path),
         on_code=lambda code: console.print(f"Many wrong codes came. The code is now [bold]{code}[/bold]"),
         submitted=handins,
+        on_doubt=lambda said: console.print(said, markup=False),
     )
     room.address = address or addresses()[0]
     serving = Serving(room, port, board)

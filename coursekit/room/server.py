@@ -74,6 +74,7 @@ class Room:
     store: Store
     on_code: Callable[[str], None] = lambda code: None
     submitted: Path | None = None  # where hand-ins go
+    on_doubt: Callable[[str], None] = lambda said: None  # is told of a hand-in whose student may be wrong
     address: str = "127.0.0.1"  # where learners find it
     port: int = PORT
     board: Board = field(default_factory=Board)
@@ -88,7 +89,7 @@ class Room:
         self._requests: dict[str, deque[float]] = defaultdict(deque)
         self.changed, self.asked = Bell(), Bell()  # the board, the question before the room
         self.closing = False
-        self.handins = HandIns(self.submitted, self.store) if self.submitted else None
+        self.handins = HandIns(self.submitted, self.store, self.on_doubt) if self.submitted else None
         for id, nickname in self.store.people().items():
             self.board.people[id] = Person(nickname)
         happened: list[tuple[float, Callable[..., None], Iterable]] = [

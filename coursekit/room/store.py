@@ -77,11 +77,11 @@ class Store:
         return self._file.execute("select * from doings order by at, rowid").fetchall()
 
     def add_handin(self, person: str, student: str, chapter: str, sha256: str, at: float) -> None:
-        """Keep what somebody handed in as which student."""
+        """Keep what somebody handed in as which student; `student` is the place in the folder of hand-ins."""
         self._file.execute("insert into handins values (?, ?, ?, ?, ?)", (person, student, chapter, sha256, at))
 
     def hand_in(self, person: str, chapter: str) -> tuple[str, str, float] | None:
-        """Return student, hash and time of the last that somebody handed in of a chapter."""
+        """Return place, hash and time of the last that somebody handed in of a chapter."""
         last = "select student, sha256, at from handins where person = ? and chapter = ? order by rowid desc"
         row: tuple[str, str, float] | None = self._file.execute(last, (person, chapter)).fetchone()
         return row
@@ -91,11 +91,6 @@ class Store:
         names = ("person", "student", "chapter", "sha256", "at")
         rows = self._file.execute(f"select {', '.join(names)} from handins order by rowid")
         return [dict(zip(names, row, strict=True)) for row in rows]
-
-    def handed_in_as(self, student: str) -> set[str]:
-        """Return who has handed in as this student, capitals or not."""
-        rows = self._file.execute("select distinct person from handins where student = ? collate nocase", (student,))
-        return {person for (person,) in rows}
 
     def add(self, person: str, events: list[Event], now: float) -> list[Event]:
         """Keep somebody's events, all or none; return those that had not come before."""

@@ -98,7 +98,8 @@ def _history(run: Run) -> list[dict]:
     history = [line for name in names for line in Journal(run.folder / name).lines()]
     if not history:
         raise CommandError(NOTHING.format(folder=run.folder, submitted=run.submitted))
-    return history
+    last = {line["key"]: line["outcome"] for line in history}
+    return [line for line in history if last[line["key"]] != "moved"]  # to the student whose it is
 
 
 def parts_of(history: Iterable[dict], marks: Mapping[str, Marks]) -> list[Part]:

@@ -297,6 +297,7 @@ class _Collecting:
                 f"{target} is a link, or lies behind one. Put a folder there, then run the same command again."
             )
         contents = {f"{notebook.known.name}.ipynb": notebook.content for notebook in its}
+        label = its[0].label if its else self.labels[files[0][0]]
         if not its:
             contents = {text_of(self.labels[each].file.name): content for each, content in files}
             files = []
@@ -339,7 +340,7 @@ class _Collecting:
         if target.exists():
             os.replace(target, staged.with_name("before"))  # both moves are instant, so that a stop loses nothing
         os.replace(staged, target)
-        if (label := its[0].label).number:
+        if label.number:
             participant = Participant(self.result.layout, label.name, label.number, label.upload)
             self.participants[f"{student}/{assignment}"] = participant
         places = self.result.known if unchanged and stamp == before else self.result.placed

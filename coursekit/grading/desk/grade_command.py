@@ -78,6 +78,15 @@ def _summary(console: Console, run: Run, lines: list[dict], new: int, seconds: f
     for line in failed:
         text = f"  {line['key']}: {line['reason']}"
         console.print("".join(char if char.isprintable() else " " for char in text), markup=False)
+    if others := run.outsiders():
+        console.print(
+            f"Not on the roster in class.toml: {', '.join(others)}. Where a name was mistyped, move what lies in its folder to "
+            f"{run.submitted}/<the right id>/ and grade again: points that were given move along.",
+            markup=False,
+            soft_wrap=True,
+        )
+    for said in run.moved:
+        console.print(said, markup=False, soft_wrap=True)
     graded = {f"{line['student']}/{line['assignment']}" for line in lines}
     for note in (note for folder, note in run.doubts.items() if folder in graded):
         console.print(note, markup=False, soft_wrap=True)
