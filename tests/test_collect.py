@@ -266,12 +266,17 @@ def test_a_time_of_the_worksheet_that_cannot_be_read_is_named_with_the_way_out(c
     zip = packed(course.parent, {moodle("Ada", 1): SOLVED, moodle("Alan", 2): SOLVED})
     result = collect(zip, course, table := in_table(course, said, "Monday, 19 October 2026, 11:58 PM"))
     stamp = course / f"submitted/Ada/{START}/timestamp.txt"
-    assert not stamp.exists()
+    assert stamp.read_text(encoding="utf-8") == said  # which `grade` names in its turn
     assert (course / f"submitted/Alan/{START}/timestamp.txt").read_text() == "2026-10-19 21:58:00.000000 UTC"
-    note, zone = result.notes
-    assert note.startswith(f"{table}, line 2: Last modified (submission) {said!r} {reason}, so Ada counts as on time.")
-    assert note.endswith(f"Or write the time into {stamp}, as 2026-10-19 18:30:00 Europe/Berlin.")
+    note, zone, way_out = result.notes
+    assert note == f"{table}, line 2: Last modified (submission) {said!r} {reason}, so Ada counts as on time."
     assert zone == "Its times name no zone, and were read in the class's: Europe/Berlin."
+    assert way_out.endswith(
+        "write the time into timestamp.txt beside the notebook, as 2026-10-19 18:30:00 Europe/Berlin."
+    )
+    assert collect(zip, course, table).notes == result.notes
+    collect(zip, course, in_table(course, *["Monday, 19 October 2026, 11:58 PM"] * 2))
+    assert stamp.read_text(encoding="utf-8") == "2026-10-19 21:58:00.000000 UTC"
 
 
 def test_a_worksheet_in_another_language_is_said_once_with_the_way_out(course):
@@ -279,6 +284,8 @@ def test_a_worksheet_in_another_language_is_said_once_with_the_way_out(course):
     result = collect(packed(course.parent, {moodle("Ada", 1): SOLVED, moodle("Alan", 2): SOLVED}), course, table)
     (said,) = [note for note in result.notes if str(table) in note]
     assert "has no column Last modified (submission), so no hand-in counts as late. If it was exported" in said
+    stamp = course / f"submitted/Ada/{START}/timestamp.txt"
+    assert stamp.read_text(encoding="utf-8") == "worksheet.csv has no column Last modified (submission)"
 
 
 def test_a_canvas_gradebook_in_another_language_is_said(course):

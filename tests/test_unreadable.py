@@ -101,8 +101,8 @@ def test_from_the_zip_to_the_class_page_it_is_not_gradable_and_never_nothing(cou
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("p1.zip", PACKED_AGAIN.getvalue(), "p1.zip is a zip archive or an Office document: unpack it"),
-        ("p1.pdf", b"%PDF-1.7", "p1.pdf is a PDF: hand in the notebook"),
+        ("p1.zip", PACKED_AGAIN.getvalue(), "p1.zip, which is a zip archive or an Office document: unpack it"),
+        ("p1.pdf", b"%PDF-1.7", "p1.pdf, which is a PDF: hand in the notebook"),
         ("p1.py", b"x = 1", "no notebook was handed in, but p1.py"),
     ],
 )
@@ -114,6 +114,8 @@ def test_what_is_handed_in_in_place_of_a_notebook_is_named(course: Path, name: s
     outcome, score, said = row(course, "ben")
     assert (outcome, score) == ("not gradable", "0")
     assert reason in said
+    final = {each[0]: each[4] for each in csv.reader((course / "final.csv").open(encoding="utf-8"))}
+    assert (final["ben"], final["cleo"]) == ("not gradable", "missing")
     assert "No notebook was handed in" in (course / "reports/ben/hw1/p1.html").read_text(encoding="utf-8")
 
 
@@ -133,7 +135,7 @@ def test_in_grade_a_notebook_under_another_name_is_named_with_the_way_out(course
     (course / "submitted/ben/hw1/p1.ipynb.txt").write_text(GOOD)
     grade(course)
     assert row(course, "ben")[2] == (
-        "no notebook was handed in, but p1.ipynb.txt; p1.ipynb.txt is a notebook under another name: let it end with .ipynb"
+        "no notebook was handed in, but p1.ipynb.txt, which is a notebook under another name: let it end with .ipynb"
     )
 
 

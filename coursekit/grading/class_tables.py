@@ -123,7 +123,7 @@ class Office:
         found: dict[tuple[str, str], int | float | str] = {}
         for item in self.handed_in:
             found.setdefault((item.student, item.assignment), MISSING)
-            if not item.problem:
+            if item.instead or not item.problem:
                 found[item.student, item.assignment] = WAITING
         for line in self.lines:
             place = line["student"], line["assignment"]

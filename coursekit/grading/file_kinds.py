@@ -15,7 +15,7 @@ _KINDS = {
     b"%PDF": "a PDF: hand in the notebook that it was made of",
     b"<": "a web page: download the notebook itself, on GitHub with Download raw file",
 }
-_CONFLICT = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+_CONFLICT = re.compile(r"^[ \t]*(?:<{7}|>{7}) ", re.MULTILINE)
 
 
 def is_a_tools(path: PurePath) -> bool:

@@ -14,7 +14,7 @@ from coursekit.basics.dates import in_words
 from coursekit.grading.submission import STAMP, text_of
 
 FORMAT = "%Y-%m-%d %H:%M:%S.%f %Z"  # as nbgrader's exchange writes it (Exchange.timestamp_format)
-MOST = 100  # bytes of a timestamp.txt
+MOST = 200  # bytes of a timestamp.txt
 DAYS = "monday tuesday wednesday thursday friday saturday sunday"
 MONTHS = "january february march april may june july august september october november december"
 

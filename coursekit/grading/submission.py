@@ -16,6 +16,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from coursekit.basics.cards import plural
 from coursekit.basics.files import CLEAR, MAX_BYTES
 from coursekit.grading.file_kinds import TOOL_FILES, TOOL_FOLDERS, is_a_notebooks, is_a_tools, kind_of, why_unreadable
 from coursekit.grading.markup import pictures, without_dead_pictures
@@ -50,6 +51,7 @@ class Submission:
     path: Path
     problem: str = ""
     single: bool = False  # a notebook by itself: what else lies in its folder was not handed in
+    instead: bool = False  # whether something else was handed in where there is no notebook
 
     @property
     def key(self) -> str:
@@ -124,25 +126,26 @@ def _of_assignment(student: Path, folder: Path, wanted: Collection[str]) -> Iter
         linked = student.is_symlink() or folder.is_symlink() or not folder.is_dir()
         files = [] if linked else sorted(path for path in folder.iterdir() if not is_a_tools(PurePath(path.name)))
         found = [path for path in files if path.suffix == ".ipynb"]
-        nothing = "the folder is a link, or no folder" if linked else f"no notebook was handed in{_but(files)}"
+        but = "" if found else _but(files)
+        nothing = "the folder is a link, or no folder" if linked else f"no notebook was handed in{but}"
         problem = "" if found else nothing
     except OSError as error:
-        problem = f"the folder cannot be read ({error.strerror})"
+        problem, but = f"the folder cannot be read ({error.strerror})", ""
     yield from (Submission(name, folder.name, text_of(path.stem), path) for path in found)
     for missing in sorted(set(wanted) - {path.stem for path in found}):
         absent = f"it was not handed in: there is no {missing}.ipynb in the folder (was it renamed?)"
-        yield Submission(name, folder.name, missing, folder / f"{missing}.ipynb", problem or absent)
+        path = folder / f"{missing}.ipynb"
+        yield Submission(name, folder.name, missing, path, problem or absent, instead=bool(but))
 
 
 def _but(files: list[Path]) -> str:
     """Return what was handed in where a notebook was expected, with what to do about it; "" for nothing."""
-    names = [path.name for path in files if path.is_file() and path.name != STAMP]
-    if not names:
+    kinds = {path: _kind_of(path) for path in files if path.is_file() and path.name != STAMP}
+    if not kinds:
         return ""
-    kinds = {path: _kind_of(path) for path in files if path.name in names}
     path = max(kinds, key=lambda path: bool(kinds[path]))
-    several = f" and {len(names) - 1} other files" if len(names) > 2 else " and another file" if len(names) > 1 else ""
-    return f", but {text_of(path.name)}{several}{f'; {text_of(path.name)} is {kinds[path]}' if kinds[path] else ''}"
+    others = f" (and {plural(len(kinds) - 1, 'other file')})" if len(kinds) > 1 else ""
+    return f", but {text_of(path.name)}{others}{f', which is {kinds[path]}' if kinds[path] else ''}"
 
 
 def _kind_of(path: Path) -> str:

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
-from dateutil.tz import tzlocal
-
 from coursekit.basics.cards import plural
 from coursekit.basics.errors import CommandError
 from coursekit.grading.course_folders import refuse_inside
@@ -29,19 +27,18 @@ from coursekit.grading.desk.arrivals import (
 )
 from coursekit.grading.desk.participants import Participant, remember
 from coursekit.grading.desk.people import People, Table
+from coursekit.grading.desk.platform_times import PlatformTimes, Said
 from coursekit.grading.desk.recognize import Known, ids_of, known_notebooks, unreadable_one, which
-from coursekit.grading.file_kinds import is_a_notebooks
-from coursekit.grading.hand_in_time import FORMAT, Unclear, advice, example, hand_in_time, moment_in
+from coursekit.grading.file_kinds import is_a_notebooks, kind_of
+from coursekit.grading.hand_in_time import FORMAT, advice, example, hand_in_time
 from coursekit.grading.nbgrader_settings import Course
 from coursekit.grading.submission import STAMP, NotGradable, chapter_of, read, text_of
 
-HANDED_IN = "Last modified (submission)"  # the column of Moodle's worksheet
 NO_NOTEBOOK = "it is not a notebook"
 ENCODING = (
     "The zip was probably written in another encoding, and whose file it is may be wrong: unpack it with another program, look "
     "at the name, and collect the folder."
 )
-ENGLISH = "If it was exported in another language, set the platform to English, and export it again."
 _COPY = re.compile(r"\((\d+)\)$|-(\d+)$")
 
 
@@ -124,14 +121,13 @@ class _Collecting:
 
     def __init__(self, found: list[Arrival], course: Course, table: Table | None, desk: Path):
         self.found, self.course, self.table, self.desk = found, course.folder, table, desk
-        settings, self.class_zone = course.settings, course.settings.zone
-        self.zone = self.class_zone or tzlocal()
         layout, self.labels = labels(found)
         self.result = Collected(layout)
-        self.people = People(settings.students, table)
+        self.people = People(course.settings.students, table)
         self.known = known_notebooks(course)
         self.participants: dict[str, Participant] = {}
         self.dated = layout != "canvas" and dates_mean_something(found)
+        self.times = PlatformTimes(layout, table, self.dated, course.settings)
         # how many notebooks of which assignment came in which download, and who handed in what cannot be read
         self.counts: dict[PurePosixPath, Counter[str]] = defaultdict(Counter)
         self.not_read: dict[str, dict[Arrival, str]] = defaultdict(dict)
@@ -148,7 +144,7 @@ class _Collecting:
         if self.participants:
             remember(self.course, self.participants)
         self.result.missing = [student.id for student in self.people.roster if student.id not in students]
-        self.result.notes += self._of_all_times()
+        self.result.notes += self.times.notes()
         names = {part for each in self.found for part in each.path.parts if is_improbable(part)}
         self.result.notes += [
             f"{text_of(name)!r} has letters that are in no name. {ENCODING}" for name in sorted(names)
@@ -163,25 +159,6 @@ class _Collecting:
             yield
         except OSError as error:
             self._leave(arrived, f"it cannot be written ({error.strerror})")
-
-    def _of_all_times(self) -> list[str]:
-        """Return what is to be said of the times in the zip and in the table."""
-        if self.result.layout == "canvas":
-            if not self.table or self.table.is_canvas:
-                return []
-            return [
-                f"{self.table.path} lacks the columns Student, ID and Section, so nobody was found by it. {ENGLISH}"
-            ]
-        if not self.table and not self.dated:
-            return [
-                "Its dates are those of the download, so no hand-in counts as late. If that matters, add --table with Moodle's grading worksheet."
-            ]
-        own = self.class_zone or f"{datetime.now().astimezone():%Z}, this machine's, because class.toml names none"
-        notes = [f"Its times name no zone, and were read in the class's: {own}."]
-        if self.table and self.table.column(HANDED_IN) is None:
-            instead = "the dates in the zip were taken" if self.dated else "no hand-in counts as late"
-            notes.append(f"{self.table.path} has no column {HANDED_IN}, so {instead}. {ENGLISH}")
-        return notes
 
     def _leave(self, arrived: list[Arrival], reason: str) -> None:
         self.result.left += [(text_of(str(each.path)), reason) for each in arrived]
@@ -261,6 +238,7 @@ class _Collecting:
                 self._leave([each], f"{reason}; the notebook of {student} that can be read counts")
             elif reason == NO_NOTEBOOK:
                 files[known.assignment].append((each, content))
+                arrived[each] = f"it is {kind_of(content)}" if kind_of(content) else NO_NOTEBOOK
             else:
                 notebooks[known].append(_Notebook(each, label, known, False, content))
         chosen = [self._choose(several) for several in notebooks.values()]
@@ -304,17 +282,15 @@ class _Collecting:
         unchanged = all(
             (target / name).is_file() and (target / name).read_bytes() == contents[name] for name in contents
         )
-        written = hand_in_time(target, self.class_zone)
+        written = hand_in_time(target, self.times.zone)
         before = written.when
-        stamp = self._handed_in(student, its, target / STAMP, before if unchanged else None)
-        if written.note and not before and stamp:
-            self.result.notes.append(f"{written.note}. What the download says took its place.")
-        elif written.note and not before and not unchanged:
-            self.result.notes.append(
-                f"{written.note}. A notebook of unknown time took its place, and counts as on time."
-            )
-        elif written.note:
-            self.result.notes.append(f"{advice(written, self.class_zone)}.")
+        said = self._handed_in(student, its, target / STAMP, before if unchanged else None)
+        stamp = said.when
+        if written.note and not before and (stamp or not unchanged):
+            instead = "the time in the download took its place" if stamp else "what took its place counts as on time"
+            self.result.notes.append(f"{written.note}; {instead}.")
+        elif written.note and not said.words:
+            self.result.notes.append(f"{advice(written, self.times.zone)}.")
         if before and stamp and stamp < before:
             self._leave([each.arrival for each in its], f"{target.relative_to(self.course)} holds a newer one")
             return files
@@ -336,6 +312,8 @@ class _Collecting:
             shutil.copy2(target / STAMP, staged / STAMP)
         elif stamp:
             (staged / STAMP).write_text(stamp.astimezone(UTC).strftime(FORMAT), encoding="utf-8")
+        elif said.words and its:  # for `grade` to name
+            (staged / STAMP).write_text(said.words, encoding="utf-8")
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
             os.replace(target, staged.with_name("before"))  # both moves are instant, so that a stop loses nothing
@@ -357,48 +335,27 @@ class _Collecting:
                 return Path(*parts) if parts and not _is_odd(parts) else None
         return None
 
-    def _handed_in(self, student: str, its: list[_Notebook], file: Path, before: datetime | None) -> datetime | None:
-        """Return when the newest was handed in, as far as anything says it; None counts as in time.
+    def _handed_in(self, student: str, its: list[_Notebook], file: Path, before: datetime | None) -> Said:
+        """Return when the newest was handed in, as far as anything says it; what nobody knows counts as in time.
 
         `before` is what `file` says of the same notebooks: an instructor may know better than Canvas' zip.
         """
         found = []
         for each in its:
-            try:
-                when = self._in_table(each)
-            except Unclear as reason:
-                when = None
-                self.result.notes.append(
-                    f"{reason}, so {self._instead(student, before)}. {ENGLISH} Or write the time into {file}, "
-                    f"as {example(self.class_zone)}."
-                )
-            if when or self.dated:
-                found.append(when or each.arrival.when)
-            elif each.label.late and not before:
-                found.append(each.arrival.when)
+            said = self.times.of(each.arrival, each.label)
+            if said.reason:
+                instead = "the date in the zip was taken" if said.when else f"{student} counts as on time"
+                instead = f"what {STAMP} of {student} says stays" if before and not said.when else instead
+                self.result.notes.append(f"{said.reason}, so {instead}.")
+            if each.label.late and not before:
+                said = Said(each.arrival.when)
                 self.result.notes.append(
                     f"{text_of(str(each.arrival.path))} is LATE, and Canvas' zip does not say by how much: "
-                    f"the time of the download was taken. Write the right one into {file}, as {example(self.class_zone)}."
+                    f"the time of the download was taken. Write the right one into {file}, as {example(self.times.zone)}."
                 )
-        return max((when for when in found if when), default=before)
-
-    def _in_table(self, notebook: _Notebook) -> datetime | None:
-        """Return when Moodle's worksheet says that a notebook was handed in, None where it says nothing; raises Unclear."""
-        place = self.table.place_of(notebook.label.number) if self.table else 0
-        said = self.table.cell(self.table.rows[place], HANDED_IN) if self.table and place else ""
-        if not self.table or self.table.column(HANDED_IN) is None or self.result.layout == "canvas":
-            return None
-        if not place:
-            raise Unclear(f"{self.table.path} has no line for {text_of(notebook.label.name)}")
-        try:
-            return moment_in(said, self.zone).when
-        except Unclear as reason:
-            raise Unclear(f"{self.table.path}, line {place + 1}: {HANDED_IN} {said!r} {reason}") from None
-
-    def _instead(self, student: str, before: datetime | None) -> str:
-        if self.dated:
-            return "the date in the zip was taken"
-        return f"the time stays that {STAMP} of {student} has" if before else f"{student} counts as on time"
+            found.append(said)
+        words = next((said.words for said in found if said.words), "")
+        return Said(max((said.when for said in found if said.when), default=before), words)
 
 
 def _is_odd(parts: list[str]) -> bool:
