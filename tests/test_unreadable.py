@@ -26,14 +26,14 @@ with zipfile.ZipFile(PACKED_AGAIN, "w") as inner:
     inner.writestr("p1.ipynb", GOOD)
 
 BROKEN = {
-    "empty": (b"", "it is empty: save the notebook"),
-    "zeros": (b"\0" * 4096, "it is empty: save the notebook"),
+    "empty": (b"", "it is empty. Save the notebook"),
+    "zeros": (b"\0" * 4096, "it is empty. Save the notebook"),
     "cut off": (BEGUN[: len(BEGUN) // 2].encode(), "it is cut off, and its end is missing"),
     "cut in a text": (BEGUN[: BEGUN.index("assert") + 3].encode(), "it is cut off, and its end is missing"),
     "conflict": (CONFLICT.encode(), "git left conflict markers in it, the first in line"),
     "utf-16": (BEGUN.encode("utf-16"), "it is not saved in UTF-8"),
     "latin-1": (BEGUN.replace("x = 1", "x = 1  # für").encode("latin-1"), "it is not saved in UTF-8"),
-    "zip": (PACKED_AGAIN.getvalue(), "it is a zip archive or an Office document: unpack it"),
+    "zip": (PACKED_AGAIN.getvalue(), "it is a zip archive or an Office document. Unpack it"),
     "pdf": (b"%PDF-1.7 \xff", "it is a PDF"),
     "page": (b"\n<!DOCTYPE html><html>", "it is a web page"),
     "script": (b"x = 1\n", "line 1 is not what Jupyter writes"),
@@ -90,7 +90,7 @@ def test_from_the_zip_to_the_class_page_it_is_not_gradable_and_never_nothing(cou
     assert row(course, "ben") == ("not gradable", "0", said)
     assert row(course, "cleo") == ("missing", "0", "nothing was handed in")
     page = (course / "reports/ben/hw1/p1.html").read_text(encoding="utf-8")
-    assert reason.partition(":")[0] in page
+    assert reason.partition(".")[0] in page
     assert "hand in that file under its own name" in page
     show_class(course)
     assert f"ben (Ben C): {said[:30]}" in (course / "class.html").read_text(encoding="utf-8")
@@ -101,8 +101,8 @@ def test_from_the_zip_to_the_class_page_it_is_not_gradable_and_never_nothing(cou
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("p1.zip", PACKED_AGAIN.getvalue(), "p1.zip, which is a zip archive or an Office document: unpack it"),
-        ("p1.pdf", b"%PDF-1.7", "p1.pdf, which is a PDF: hand in the notebook"),
+        ("p1.zip", PACKED_AGAIN.getvalue(), "p1.zip, which is a zip archive or an Office document. Unpack it"),
+        ("p1.pdf", b"%PDF-1.7", "p1.pdf, which is a PDF. Hand in the notebook"),
         ("p1.py", b"x = 1", "no notebook was handed in, but p1.py"),
     ],
 )
@@ -135,7 +135,7 @@ def test_in_grade_a_notebook_under_another_name_is_named_with_the_way_out(course
     (course / "submitted/ben/hw1/p1.ipynb.txt").write_text(GOOD)
     grade(course)
     assert row(course, "ben")[2] == (
-        "no notebook was handed in, but p1.ipynb.txt, which is a notebook under another name: let it end with .ipynb"
+        "no notebook was handed in, but p1.ipynb.txt, which is a notebook under another name. Let its name end with .ipynb"
     )
 
 

@@ -8,12 +8,12 @@ from pathlib import PurePath
 TOOL_FOLDERS = (".ipynb_checkpoints", "__pycache__", "__MACOSX")
 TOOL_FILES = (".DS_Store", "._*", "Thumbs.db", "desktop.ini")
 _KINDS = {
-    b"PK": "a zip archive or an Office document: unpack it, and hand in the notebook itself",
-    b"\x1f\x8b": "a compressed archive: unpack it, and hand in the notebook itself",
-    b"Rar!": "a compressed archive: unpack it, and hand in the notebook itself",
-    b"7z\xbc\xaf": "a compressed archive: unpack it, and hand in the notebook itself",
-    b"%PDF": "a PDF: hand in the notebook that it was made of",
-    b"<": "a web page: download the notebook itself, on GitHub with Download raw file",
+    b"PK": "a zip archive or an Office document. Unpack it, and hand in the notebook itself",
+    b"\x1f\x8b": "a compressed archive. Unpack it, and hand in the notebook itself",
+    b"Rar!": "a compressed archive. Unpack it, and hand in the notebook itself",
+    b"7z\xbc\xaf": "a compressed archive. Unpack it, and hand in the notebook itself",
+    b"%PDF": "a PDF. Hand in the notebook that it was made of",
+    b"<": "a web page. Download the notebook itself, on GitHub with Download raw file",
 }
 _CONFLICT = re.compile(r"^[ \t]*(?:<{7}|>{7}) ", re.MULTILINE)
 
@@ -33,7 +33,7 @@ def is_a_notebooks(content: bytes) -> bool:
 def kind_of(content: bytes) -> str:
     """Return what a file is that is no notebook, and what to do, "" where that cannot be told."""
     if not content.strip(b"\0 \r\n\t"):
-        return "empty: save the notebook, and hand it in again"
+        return "empty. Save the notebook, and hand it in again"
     return next((kind for begin, kind in _KINDS.items() if content.lstrip().startswith(begin)), "")
 
 
@@ -42,7 +42,7 @@ def why_unreadable(content: bytes, error: Exception) -> str:
     text = content.decode("utf-8-sig", "replace")
     if found := _CONFLICT.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        return f"git left conflict markers in it, the first in line {line}: keep one version of each place, and remove the markers"
+        return f"git left conflict markers in it, the first in line {line}. Keep one version of each place, and remove the markers"
     if kind := kind_of(content):
         return f"it is {kind}"
     if isinstance(error, UnicodeDecodeError):

@@ -153,7 +153,9 @@ def _kind_of(path: Path) -> str:
         content = _content(path)
     except NotGradable:
         return ""
-    return "a notebook under another name: let it end with .ipynb" if is_a_notebooks(content) else kind_of(content)
+    return (
+        "a notebook under another name. Let its name end with .ipynb" if is_a_notebooks(content) else kind_of(content)
+    )
 
 
 def is_in_a_course(notebook: Path) -> bool:
