@@ -152,6 +152,14 @@ def test_the_chapter_in_the_broken_text_says_which_assignment_it_is(tmp_path: Pa
     assert [path.name for path in (tmp_path / "course/submitted/ben").iterdir()] == ["ch01_tasks"]
 
 
+def test_in_a_folder_of_one_assignment_what_is_no_notebook_is_not_gradable_either(course: Path):
+    for student, content in {"ada/x.ipynb": GOOD.encode(), "ben/x.zip": PACKED_AGAIN.getvalue()}.items():
+        (course.parent / "all" / student).parent.mkdir(parents=True)
+        (course.parent / "all" / student).write_bytes(content)
+    assert [path for path, _ in collect(course.parent / "all", course).unreadable] == ["ben/x.zip"]
+    assert (course / "submitted/ben/hw1/x.zip").exists()
+
+
 def test_a_notebook_that_can_be_read_counts_before_one_that_cannot(course: Path):
     result = collected(course, {"p1.ipynb": GOOD, "p1 (1).ipynb": b""})
     assert (

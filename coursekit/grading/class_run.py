@@ -53,6 +53,7 @@ class Run(Place):
         self.marks: dict[str, Marks] = {}  # what the gradebook says, once all is graded
         self.doubts: dict[str, str] = {}  # what a person should know of the time of a hand-in, by its folder
         self.moved: list[str] = []  # what was graded under another student's name before
+        self.outsiders: list[str] = []  # who handed in and is not on the roster, if there is one
         self.comments: Comments = {}
 
     @classmethod
@@ -122,7 +123,8 @@ class Run(Place):
             self.seed = self._begin(found)
             rows = {line["key"]: _row(line) for line in self.journal.lines()}
             try:
-                self._go(found, masters, report, rows)
+                here = set() if self.submitted.is_file() else {item.key for item in everything}
+                self._go(found, here, masters, report, rows)
             except BaseException:  # the tables say how far it has come, if they can be written
                 with contextlib.suppress(OSError, SQLAlchemyError), Book(self.course) as book:
                     self.marks = marks_of(book.gradebook)
@@ -190,50 +192,37 @@ class Run(Place):
         wanted = {key: path for key, path in sources.items() if key[0] in assignments}
         return {key: self.course.ready(path, masters[key]) for key, path in wanted.items()}
 
-    def _go(self, found: list[Submission], masters: Masters, report: Report, rows: dict[str, dict]) -> None:
+    def _go(
+        self, found: list[Submission], here: set[str], masters: Masters, report: Report, rows: dict[str, dict]
+    ) -> None:
+        """Grade some submissions; `here` are the keys of all that lie in submitted/, none where only one was named."""
         todo = [item for item in found if self.alone or rows.get(item.key, {}).get("digest") != item.digest]
         with Book(self.course) as book:
             for assignment in {item.assignment for item in todo}:
                 for (owner, _), master in masters.items():
                     if owner == assignment:
                         book.prepare(assignment, master)
-            self._take_back(todo, rows, book)
+            if here:
+                self._take_back(todo, here, rows, book)
             for done, outcome in enumerate(self._outcomes(todo, masters), 1):
                 line = self._keep(outcome, masters, book)
                 rows[line["key"]] = _row(line)
                 report(line, done, len(todo))
             self.marks = book.marks([] if self.alone else _as_graded(found, rows))
 
-    def _take_back(self, todo: list[Submission], rows: dict[str, dict], book: Book) -> None:
+    def _take_back(self, todo: list[Submission], here: set[str], rows: dict[str, dict], book: Book) -> None:
         """Take the points from a student whose graded notebook has been moved to another: the name was wrong."""
-        new = {
-            (item.assignment, item.notebook, item.digest): item for item in todo if not item.problem and not self.alone
-        }
+        new = {(item.assignment, item.notebook, item.digest): item.student for item in todo if not item.problem}
         for key, row in rows.items():
-            item = new.get((row["assignment"], row["notebook"], row["digest"]))
-            gone = not os.path.lexists(self.submitted / key.rpartition("/")[0] / f"{row['notebook']}.ipynb")
-            if item and gone and row["outcome"] == "graded" and item.student != row["student"]:
-                reason = f"this notebook was moved to {item.student}"
-                line = {
-                    **row,
-                    "outcome": "moved",
-                    "score": 0,
-                    "max_score": 0,
-                    "reason": reason,
-                    "results": {},
-                    "when": now(),
-                }
+            right = new.get((row["assignment"], row["notebook"], row["digest"]))
+            if right and key not in here and row["outcome"] == "graded":
+                line = {**row, "outcome": "moved", "score": 0, "max_score": 0, "results": {}, "when": now()}
+                line["reason"] = f"this notebook was moved to {right}"
                 book.remove(row["student"], row["assignment"], row["notebook"])
                 self._write_page(line, None, None)
                 self.journal.add(line)
                 rows[key] = _row(line)
-                self.moved.append(f"{key} had been graded and was moved to {item.student}: its points were taken back.")
-
-    def outsiders(self) -> list[str]:
-        """Return the students with a folder in submitted/ who are not on the roster, if there is one."""
-        roster = {student.id for student in self.course.settings.students}
-        everybody = {item.student for item in self._everything(self.masters())} if roster else set()
-        return sorted(everybody - roster - {""})
+                self.moved.append(f"{key} had been graded and was moved to {right}: its points were taken back.")
 
     def _write_tables(self, rows: dict[str, dict], everything: list[Submission], masters: Masters) -> None:
         """Write the table of all outcomes, without what could not be graded and has been put right or taken away since.
@@ -261,6 +250,8 @@ class Run(Place):
     def _office(self, rows: dict[str, dict], everything: list[Submission], masters: Masters) -> Office:
         here = {item.key for item in everything}
         kept = {key: row for key, row in rows.items() if key in here or row["outcome"] == "graded"}
+        roster = {student.id for student in self.course.settings.students}
+        self.outsiders = sorted({item.student for item in everything} - roster - {""}) if roster else []
         self.doubts, zone = {}, self.course.settings.zone
         for item in everything:
             note = "" if item.problem else advice(hand_in_time(item.folder, zone), zone)

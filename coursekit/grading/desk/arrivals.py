@@ -32,15 +32,8 @@ MAX_STUDENT = 5 * MAX_BYTES  # of all files of one student
 MAX_ALL = 20 * 2**30
 # the longest that a platform packs: dates within it say when it did, not when students handed in
 PACKED = timedelta(minutes=30)
-_NO_LETTERS = (
-    "Sm",
-    "So",
-    "Sc",
-    "Cc",
-    "Cn",
-    "Co",
-    "No",
-)  # kinds of signs that are in no name, such as those that frame boxes
+# kinds of signs that are in no name, such as those that frame boxes
+_NO_LETTERS = ("Sm", "So", "Sc", "Cc", "Cn", "Co", "No")
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)_?(?P<file>.*)", re.DOTALL)
 _CANVAS = re.compile(r"(?P<name>\w+?)_(?P<late>LATE_)?(?P<number>\d+)_(?P<upload>\d+)_(?P<file>.+)", re.DOTALL)
 _ANONYMOUS = re.compile(r"(?P<late>LATE_)?(?P<name>anon)_(?P<number>[^\W_]+)_(?P<upload>\d+)_(?P<file>.+)", re.DOTALL)

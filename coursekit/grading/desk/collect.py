@@ -205,7 +205,7 @@ class _Collecting:
             self.counts[its[0].label.above][assignment] += 1
             files = self._place(student, assignment, its, files)
         rest = [each for each, _ in files]
-        if not chosen and not self.not_read[student] and self.result.layout != "folder":
+        if not chosen and not self.not_read[student]:
             self.not_read[student] = {each: NO_NOTEBOOK for each in rest if not _is_odd([self.labels[each].file.name])}
         self._leave(
             [each for each in rest if each not in self.not_read[student]],
@@ -229,9 +229,7 @@ class _Collecting:
         files: dict[str, list[tuple[Arrival, bytes]]] = defaultdict(list)
         for each, reason in arrived.items():
             label, content = self.labels[each], each.read()
-            counts = self.counts[label.above] if self.result.layout != "folder" else Counter[str]()
-            usual = next((name for name, count in counts.items() if 2 * count > counts.total()), "")
-            known = unreadable_one(self.known, content, usual, label.file.name)
+            known = unreadable_one(self.known, content, self._usual(label), label.file.name)
             if not known:
                 self._leave([each], f"{reason}, and nothing says which assignment it is of")
             elif self._is_readable(student, known):
@@ -248,6 +246,12 @@ class _Collecting:
             self._place(student, assignment, [], its)
         placed = [best.arrival for best in chosen] + [each for its in files.values() for each, _ in its]
         self.result.unreadable += [(text_of(str(each.path)), arrived[each]) for each in placed]
+
+    def _usual(self, label: Label) -> str:
+        """Return the assignment of most of a download, of all of it in a folder of the instructor's own; "" for none."""
+        counts = self.counts[label.above]
+        least = counts.total() if self.result.layout == "folder" else counts.total() // 2 + 1
+        return next((name for name, count in counts.items() if count >= least), "")
 
     def _is_readable(self, student: str, known: Known) -> bool:
         """Return whether a notebook that can be read lies where an unreadable one would be placed."""

@@ -78,9 +78,9 @@ def _summary(console: Console, run: Run, lines: list[dict], new: int, seconds: f
     for line in failed:
         text = f"  {line['key']}: {line['reason']}"
         console.print("".join(char if char.isprintable() else " " for char in text), markup=False)
-    if others := run.outsiders():
+    if run.outsiders:
         console.print(
-            f"Not on the roster in class.toml: {', '.join(others)}. Where a name was mistyped, move what lies in its folder to "
+            f"Not on the roster in class.toml: {', '.join(run.outsiders)}. Where a name was mistyped, move what lies in its folder to "
             f"{run.submitted}/<the right id>/ and grade again: points that were given move along.",
             markup=False,
             soft_wrap=True,
