@@ -90,11 +90,11 @@ class _Notebook:
     content: bytes
 
     def rank(self, dated: bool) -> tuple:
-        """Return what makes it count before another of the same student and assignment: answered, called a notebook, newer."""
+        """Return what makes it count before another of the same student and assignment: answered, newer."""
         copy = _COPY.search(self.label.file.stem)
         number = int(copy[1] or copy[2]) if copy and len(copy[0]) < 8 else 0
         when = self.arrival.when.timestamp() if dated and self.arrival.when else 0.0
-        return self.answered, is_notebook(self.arrival.path), when, self.label.upload, number, str(self.arrival.path)
+        return self.answered, when, self.label.upload, is_notebook(self.arrival.path), number, str(self.arrival.path)
 
 
 def collect(source: Path, course: Path, table: Path | None = None) -> Collected:
