@@ -91,7 +91,7 @@ def test_a_file_that_says_no_time_is_named(tmp_path: Path, content: bytes):
     (tmp_path / STAMP).write_bytes(content)
     found = hand_in_time(tmp_path, None)
     assert found.when is None
-    assert f"{tmp_path.name}/{STAMP}: " in found.note
+    assert f"{tmp_path.name}/{STAMP} " in found.note
 
 
 def test_without_a_file_nothing_is_said(tmp_path: Path):

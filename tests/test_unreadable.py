@@ -30,6 +30,7 @@ BROKEN = {
     "zeros": (b"\0" * 4096, "it is empty. Save the notebook"),
     "cut off": (BEGUN[: len(BEGUN) // 2].encode(), "it is cut off, and its end is missing"),
     "cut in a text": (BEGUN[: BEGUN.index("assert") + 3].encode(), "it is cut off, and its end is missing"),
+    "cut in a word": (b'{"cells": [], "metadata": {"trusted": tr', "it is cut off, and its end is missing"),
     "conflict": (CONFLICT.encode(), "git left conflict markers in it, the first in line"),
     "utf-16": (BEGUN.encode("utf-16"), "it is not saved in UTF-8"),
     "latin-1": (BEGUN.replace("x = 1", "x = 1  # für").encode("latin-1"), "it is not saved in UTF-8"),

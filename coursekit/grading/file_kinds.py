@@ -48,7 +48,8 @@ def why_unreadable(content: bytes, error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "it is not saved in UTF-8, as Jupyter saves notebooks, but in another encoding"
     if isinstance(error, json.JSONDecodeError):
-        ends = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        rest = text[error.pos :].strip()
+        ends = any(word.startswith(rest) for word in ("true", "false", "null", "-")) or "Unterminated" in error.msg
         if ends and text.startswith("{"):
             return "it is cut off, and its end is missing"
         return f"line {error.lineno} is not what Jupyter writes ({error.msg})"

@@ -102,7 +102,7 @@ def hand_in_time(folder: Path, zone: tzinfo | None) -> HandInTime:
         return HandInTime()
     except (OSError, ValueError) as error:
         reason = f"cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
-        return HandInTime(note=f"{place}: {said!r} {reason}")
+        return HandInTime(note=f"{place}: {said!r} {reason}" if said else f"{place} {reason}")
     return replace(found, note=f"{place}: {said!r} {found.note}") if found.note else found
 
 
