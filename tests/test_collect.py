@@ -266,7 +266,7 @@ def test_a_time_of_the_worksheet_that_cannot_be_read_is_named_with_the_way_out(c
     zip = packed(course.parent, {moodle("Ada", 1): SOLVED, moodle("Alan", 2): SOLVED})
     result = collect(zip, course, table := in_table(course, said, "Monday, 19 October 2026, 11:58 PM"))
     stamp = course / f"submitted/Ada/{START}/timestamp.txt"
-    assert stamp.read_text(encoding="utf-8") == said  # which `grade` names in its turn
+    assert stamp.read_text(encoding="utf-8") == said  # which `grade` names too
     assert (course / f"submitted/Alan/{START}/timestamp.txt").read_text() == "2026-10-19 21:58:00.000000 UTC"
     note, zone, way_out = result.notes
     assert note == f"{table}, line 2: Last modified (submission) {said!r} {reason}, so Ada counts as on time."
