@@ -193,7 +193,7 @@ def test_what_lay_there_before_the_room_is_not_touched(room, submitted, notebook
     old.parent.mkdir(parents=True)
     old.write_text("old")
     attendance.join(room.words, "Ada")
-    hand_in.hand_in(str(notebook), sure=True)
+    assert "has another ch01_tasks already" in str(hand_in.hand_in(str(notebook), sure=True))
     assert old.read_text() == "old"
     assert (submitted / f"Ada/{CHAPTER}-2/{CHAPTER}.ipynb").exists()
 

@@ -11,6 +11,7 @@ import pytest
 
 from coursekit.grading.desk.collect import Collected, collect
 from coursekit.grading.desk.grade_command import show_class
+from coursekit.grading.desk.participants import participants_of
 from coursekit.grading.submission import NotGradable, find, read
 from tests.classes import grade
 from tests.without_sandbox import cells, no_sandbox, write
@@ -83,6 +84,7 @@ def test_from_the_zip_to_the_class_page_it_is_not_gradable_and_never_nothing(cou
     result = collected(course, {"my work.ipynb": content})
     assert result.missing == ["cleo", "dan"]
     ((path, said),) = result.unreadable
+    assert participants_of(course)["ben/hw1"].number == "2"  # so that the page can be given back
     assert path == "Ben C_2_assignsubmission_file/my work.ipynb"
     assert reason in said
     assert f"  {path}: {said}" in str(result)

@@ -122,7 +122,9 @@ def hand_over(room: Link, data: dict[str, str]) -> Note:
         if receipt not in journal.lines():
             journal.add(receipt)
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(float(receipt["at"])))
-        text = f"{receipt['chapter']} as {receipt['student']}, {at}. The SHA-256 of what arrived:"
+        remark = receipt.get("note", "")
+        what = f"{receipt['chapter']} as {receipt['student']}, {at}. The SHA-256 of what arrived:"
+        text = f"{remark} {what}".strip()
         note = Note("Handed in", text, "#16a34a", str(receipt["sha256"]))
     if _read(_of_notebook(data)) == data:  # and no newer one
         _of_notebook(data).unlink(missing_ok=True)
