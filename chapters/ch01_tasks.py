@@ -2,17 +2,17 @@
 r"""
 # Chapter 1 · Tasks
 
-A decorator turns a function into a task, and tasks run in parallel.
+Each call of a remote function is a task, and tasks run in parallel.
 
 *About 100 minutes · builds on [Chapter 0](ch00_start.ipynb)*
 
 **What you will be able to do**
 
-- turn a function into a task, launch many tasks, and gather their results in the order you want;
-- build a graph of tasks by passing references, without waiting in between;
-- measure what a task costs on your machine, and make tasks large enough to be worth it;
-- keep a flood of tasks under control;
-- say when Python's own `multiprocessing` is enough, and when it is not.
+- launch tasks, and gather their results in the order you want;
+- build a graph of tasks by passing references;
+- measure what a task costs, and choose a size that's worth the cost;
+- limit how many tasks are in flight;
+- decide when Python's own `multiprocessing` is enough.
 """
 
 # %%
@@ -34,35 +34,35 @@ begin("ch01_tasks")
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 started = time.perf_counter()
 ray.init(num_cpus=4, include_dashboard=False)
-warm_up(4)  # each of the four workers is a process that has to start: the first tasks would wait for that
+warm_up(4)  # starts the four worker processes now, so that the first tasks don't have to wait for them
 ray_start_seconds = time.perf_counter() - started
 
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans a hundred minutes, with `tree_sum` and `bounded_map` as homework.
-Have the room run the two cells above before you talk: `ray.init` takes ten seconds on a small laptop.
+Have everyone run the two cells above before you start talking: `ray.init` takes about ten seconds on a small laptop.
 """
 
 # %% [markdown]
 r"""
-## A task is a function that runs elsewhere
+## A task is a function call that runs in another process
 
-`slow_square(x)` naps for 0.2 s and returns $x^2$; its argument `seconds` changes the nap.
-The nap stands for work but needs no core, so you see the same on every machine.
+`slow_square(x)` sleeps for 0.2 s and returns $x^2$.
+The sleep stands for work but needs no CPU time, so you'll see the same on every machine.
 
-`ray.remote` turns a function into a **remote function**.
-Calling that with `.remote(...)` launches a **task** and returns an **object reference** at once.
-`ray.get(ref)` waits for the task and returns the value.
+`ray.remote` turns a function into a [remote function](../docs/glossary.md#remote-function).
+Calling its `.remote(...)` launches a [task](../docs/glossary.md#task) and returns an [object reference](../docs/glossary.md#object-reference) at once.
+`ray.get(ref)` waits for the task and returns its result.
 
-![The driver launches a task and holds a reference; a small result comes back with the worker's reply, a large one goes into the object store, where ray.get looks at it](../img/ch01_references.svg)
+![The driver launches a task and holds a reference; a small result comes back in the worker's reply, and a large one goes into the object store](../img/ch01_references.svg)
 
-A worker sends a small result, less than 100 kB, straight back with its reply.
-It puts a larger one into its node's object store, where the reference leads to it.
+A result of up to about 100 kB comes back in the worker's reply.
+A larger one goes into its node's object store, where `ray.get` reads it.
 """
 
 # %% tags=["demo"]
 slow_square_task = ray.remote(slow_square)
-ray.get(slow_square_task.remote(1))  # the first call also sends the function to a worker: do not measure that
+ray.get(slow_square_task.remote(1))  # not measured, because the first call also sends the function to a worker
 
 start = time.perf_counter()
 ref = slow_square_task.remote(7)
@@ -74,21 +74,22 @@ print(f"launch {1000 * (launched - start):.1f} ms, ray.get {1000 * (ended - laun
 
 # %% [markdown]
 r"""
-On an idle machine the launch takes a millisecond or less, and the wait the 200 ms of the nap.
-Between them, your program is free to launch more tasks.
+The printed reference encodes the task, its job (the first `01000000`), and which of the task's results it stands for (the second).
 
-You will also see `@ray.remote` written above a function.
-The name then stands for the remote function, and calling it without `.remote` raises an error.
-`ray.remote(function)` leaves the function itself alone, so this course mostly uses that form.
+On an idle machine, the launch takes a millisecond or less, and `ray.get` takes the 200 ms of the sleep, so your program is free to launch more tasks in between.
 
-Your turn: `as_task` launches a task and returns its reference without waiting.
-If yours waits, the check needs 20 s to tell.
+You'll also see `@ray.remote` written above a function.
+The function's name then stands for the remote function, and calling it without `.remote` raises a `TypeError`.
+`ray.remote(function)` leaves the function unchanged, so this course mostly uses that form.
+
+Your turn: write `as_task`, which launches a task and returns its reference without waiting.
+If your function does wait, the check takes 20 s.
 """
 
 
 # %%
 def as_task(function, x):
-    """Return a reference to function(x), which runs in a Ray task."""
+    """Return a reference to the result of function(x), which runs in a Ray task."""
     ### BEGIN SOLUTION
     return ray.remote(function).remote(x)
     ### END SOLUTION
@@ -99,8 +100,8 @@ check("as_task", as_task)
 
 # %% [markdown] tags=["solution"]
 r"""
-One call, one `ray.remote`: here that is fine.
-If you call a function often, make its remote function once and keep it; you will measure the difference below.
+For a single call, it's fine to make the remote function on the spot.
+If you call a function often, make its remote function once and keep it; you'll measure the difference below.
 """
 
 # %%
@@ -115,11 +116,10 @@ quiz("when_remote_returns", when_remote_returns)
 r"""
 ## Launch first, gather later
 
-The most common mistake with Ray is a `ray.get` in the wrong place.
-Both cells below run eight tasks of 0.2 s on four workers.
+The classic mistake with Ray is a `ray.get` in the wrong place.
+Below, eight tasks of 0.2 s run on four workers, twice: first with `ray.get` in the loop that launches them, and then with `ray.get` after the loop.
 
-**Predict** the seconds of each before you run them.
-Write your guess for the second one in place of the dots; nothing is graded.
+**Predict:** how many seconds does the second version take?
 """
 
 # %% tags=["demo"]
@@ -130,7 +130,7 @@ start = time.perf_counter()
 with recorded() as waits_in_the_loop:
     for x in range(8):
         ray.get(slow_square_task.remote(x))
-print(f"get in the loop: {time.perf_counter() - start:.2f} s")
+print(f"ray.get in the loop: {time.perf_counter() - start:.2f} s")
 
 # %% tags=["demo"]
 ray.get([slow_square_task.remote(x) for x in range(8)])  # warm-up: each worker fetches the function
@@ -140,30 +140,31 @@ with recorded() as launches_first:
     refs = [slow_square_task.remote(x) for x in range(8)]
     ray.get(refs)
 seconds = time.perf_counter() - start
-print(f"launch, then get: {seconds:.2f} s")
+print(f"launch all, then ray.get: {seconds:.2f} s")
 measured("launch_first", seconds)
 
 # %% tags=["demo"]
 figure, (above, below) = plt.subplots(2, figsize=(9, 5), sharex=True, constrained_layout=True)
-timeline(waits_in_the_loop, ax=above).set_title("get in the loop");
-timeline(launches_first, ax=below).set_title("launch, then get");
+timeline(waits_in_the_loop, ax=above).set_title("ray.get in the loop");
+timeline(launches_first, ax=below).set_title("launch all, then ray.get");
 
 # %% [markdown]
 r"""
-In the first picture, each task starts only when you have fetched the result of the one before: eight naps in a row, 1.6 s, and one worker would have been enough.
-In the second, the program launches all eight before it waits: two rounds, 0.4 s.
-Only `ray.get` has moved.
+In the upper plot, each task starts only after the program has fetched the previous result.
+That's eight sleeps in a row, or 1.6 s, and a single worker would have been enough.
+In the lower plot, the program launches all eight tasks before it waits, so they take two rounds, or 0.4 s.
+Only the `ray.get` has moved.
 
-Write that pattern as a function.
-The check hands your function two calls that wait up to 20 s for each other, so a wrong answer takes that long to judge.
+Write that pattern as a function, `parallel_map`.
+In the check, the first call waits up to 20 s for the last one to start, so a wrong answer may take that long.
 """
 
 
 # %%
 def parallel_map(function, xs):
-    """Return [function(x) for x in xs], each call in a task of its own.
+    """Return [function(x) for x in xs], with each call in a task of its own.
 
-    All tasks are launched before the first is waited for.
+    Launch all tasks before you wait for the first one.
     """
     ### BEGIN SOLUTION
     task = ray.remote(function)
@@ -177,8 +178,8 @@ check("parallel_map", parallel_map)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.get` in a loop over references that *already exist* is fine too: every task is under way.
-The mistake is to call `.remote()` and `ray.get` in the same breath.
+It's also fine to call `ray.get` in a loop over references that *already exist*, because all of the tasks have been launched by then.
+The mistake is to launch a task and wait for it in the same step of the loop.
 """
 
 # %%
@@ -191,12 +192,12 @@ quiz("order_of_get", order_of_get)
 
 # %% [markdown]
 r"""
-## `ray.wait` hands out what is ready
+## `ray.wait` returns references as they become ready
 
-Some tasks take longer than others, and often you can continue with the first result.
-`ray.wait(refs, num_returns=1)` waits until one is ready, and returns two lists: the ready references, and the others.
+Often, you can continue with the first result.
+`ray.wait(refs, num_returns=1)` waits until one reference is ready, and returns two lists: the ready reference and the others.
 
-The tasks below nap for 0.4, 0.1, 0.3 and 0.2 s.
+The tasks below sleep for 0.4, 0.1, 0.3, and 0.2 s.
 """
 
 # %% tags=["demo"]
@@ -207,10 +208,13 @@ while pending:
 
 # %% [markdown]
 r"""
-The shortest nap comes first: results arrive in the order in which the tasks end, as long as your loop is quicker than they are.
-When several are ready, Ray does not promise which of them `ray.wait` returns, and each of the two lists keeps the order of the list that *you passed*.
+The shortest sleep comes first.
+You get results in the order in which the tasks end, as long as your loop is faster than the tasks.
+If several references are ready, Ray doesn't guarantee which of them `ray.wait` returns, and each of its two lists keeps the order of the list that *you passed*.
 
-Reinforcement learning depends on this pattern: a learner takes experience from the workers that have some, and does not wait for the slowest.
+Asynchronous reinforcement learning depends on this pattern: the learner takes experience from the workers that have some, and doesn't wait for the slowest.
+
+Write `first_k`, which returns as soon as it has `k` results.
 """
 
 
@@ -236,22 +240,25 @@ check("first_k", first_k)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.wait(refs, num_returns=k)` finds the same k tasks in one call, but lists them in the order of `refs`.
-A loop that does more than this one may fall behind the tasks, and then gets those that wait in any order.
-The late tasks still run to their end; if that is a waste, `ray.cancel(ref)` stops them (chapter 5).
+`ray.wait(refs, num_returns=k)` also returns the first k references, in a single call, but it lists them in the order of `refs`.
+If a loop does more than this one, it may fall behind the tasks, and then it gets those that are ready in any order.
+
+The other tasks run to their end.
+If that's a waste, cancel them: `ray.cancel(ref)` stops a running task when the task next executes Python code, so it can't interrupt a long sleep or a wait for a socket.
+`ray.cancel(ref, force=True)` kills the task's process instead (Chapter 5).
 """
 
 # %% [markdown]
 r"""
-## A reference is an argument like any other
+## If you pass a reference to a task, the task receives the value
 
-Pass a reference to `.remote()`, and Ray starts the task once the value exists; the task sees the *value*.
-So you can write a whole graph of tasks in one go, and wait once, at the end.
+Ray starts such a task once the value exists, and the function receives the *value*.
+So you can launch a whole [graph of tasks](../docs/glossary.md#task-graph) at once, and wait only at the end.
 """
 
 # %% tags=["demo"]
 def add(a, b):
-    """Return a + b, after a nap."""
+    """Return a + b, after a sleep."""
     time.sleep(0.2)
     return a + b
 
@@ -264,11 +271,9 @@ timeline(graph).set_title(f"{total} = 9 + 16");
 
 # %% [markdown]
 r"""
-Three naps, but two rounds: the two squares ran side by side.
-You never fetched them, yet they did pass through your notebook.
-A small result comes back with the worker's reply, and Ray packs it into the message that launches the next task.
-Large results take another route.
-`made()` counts what goes into the object store:
+Three sleeps took only two rounds, because the two squares ran side by side.
+You never fetched the squares, yet they did pass through your notebook's process: they came back in the workers' replies, and Ray packed them into the message that launched the addition.
+Large results take another route, as `made()` shows by counting what goes into the object store:
 """
 
 # %% tags=["demo"]
@@ -290,16 +295,17 @@ for count in (1_000, 1_000_000):
 
 # %% [markdown]
 r"""
-The thousand bytes travelled with the messages.
-The million went into the store: the second task read them there; they never came to your notebook.
-Chapter 2 is about that store.
+The thousand bytes traveled in the messages.
+The million bytes went into the store (Chapter 2), where the second task read them.
 
-Adding up $n$ values in turn takes $n - 1$ additions in a row.
-In a **tree**, neighbours are added side by side, so $\lceil \log_2 n \rceil$ rounds are enough: four for ten values.
-With an odd number of values, the last has no neighbour and moves on to the next round unchanged.
+Adding up $n$ values one after the other takes $n - 1$ additions in a row.
+In a [tree](../docs/glossary.md#tree-reduction), neighbors are added in parallel, so $\lceil \log_2 n \rceil$ rounds are enough: four rounds for ten values.
+If their number is odd, the last value has no neighbor and moves on to the next round unchanged.
 Distributed training adds up gradients in trees like this one, or around a ring.
 
-![Ten values are added in four rounds, each round in parallel](../img/ch01_tree.svg)
+![Ten values are added by a tree of tasks in four rounds](../img/ch01_tree.svg)
+
+Write `tree_sum`, which launches such a tree and returns a reference to the total.
 """
 
 
@@ -307,7 +313,7 @@ Distributed training adds up gradients in trees like this one, or around a ring.
 def tree_sum(add, refs):
     """Return a reference to the total of the values behind `refs`, a list of at least one reference.
 
-    They are added in pairs, by tasks made of `add(a, b)`. Returns before any value exists: there is no `ray.get` in here.
+    Tasks that run `add(a, b)` add the values in pairs. Return before any value exists, so don't call `ray.get` here.
     """
     ### BEGIN SOLUTION
     add_task = ray.remote(add)
@@ -323,14 +329,15 @@ check("tree_sum", tree_sum)
 
 # %% [markdown] tags=["solution"]
 r"""
-`zip` stops at the shorter list, so an odd last reference is left over; the slice carries it into the next round.
-The usual mistake is to forget it: the sum is then right for 2, 4, 8 and 16 values, and wrong for most others.
+`zip` stops at the end of the shorter list, so it leaves out the last of an odd number of references.
+The slice carries that reference into the next round.
+If you forget it, the total is right for 2, 4, 8, and 16 values, but wrong for every number that isn't a power of two.
 """
 
 # %% [markdown]
 r"""
 Try it on eight numbers.
-`ray.put(x)` puts a value into the object store and returns a reference, which you pass on like a task's.
+`ray.put(x)` puts a value into the object store and returns a reference, which you can pass on like the reference of a task.
 """
 
 # %% tags=["demo"]
@@ -349,13 +356,16 @@ quiz("reference_as_argument", reference_as_argument)
 
 # %% [markdown]
 r"""
-## Tasks start tasks
+## A task can launch tasks of its own
 
-A task may launch tasks of its own and wait for them.
-In the next cell, four parents take all four slots, and each launches two children that nap for 0.2 s.
+A task may launch [nested tasks](../docs/glossary.md#nested-task) and wait for them.
+Below, four parents occupy all four CPUs, and each one waits for two children that sleep for 0.2 s.
 
-**Predict:** does this end, and after how long?
+**Predict:** does this ever finish?
 """
+
+# %% tags=["demo"]
+predict("nested", ..., ["it finishes", "it never finishes"])
 
 # %% tags=["demo"]
 @ray.remote
@@ -368,41 +378,45 @@ start = time.perf_counter()
 with recorded() as family:
     sums = ray.get([parent.remote(x) for x in range(4)])
 print(f"{sums} in {time.perf_counter() - start:.2f} s")
+measured("nested", "it finishes")
 
 # %% tags=["demo"]
 timeline(family);
 
 # %% [markdown]
 r"""
-It ends: while a parent waits in `ray.get`, Ray lends its slot to other tasks, so the children find room.
-But Ray had to start more workers than it has slots, and a process takes a second or more to start, so you probably waited longer than two rounds of naps.
-After a second or two without work Ray ends the extra workers, and the next run pays again.
+It finishes, because Ray releases a parent's CPU while the parent waits in `ray.get`, so the children can run.
+But the parents still occupy their processes, so Ray had to start extra workers for the children.
+A process takes a second or more to start, so you probably waited longer than two rounds of sleeps.
+Ray stops them again after a few idle seconds.
 
-Use nested tasks for work that splits as it proceeds, not for every loop.
-Chapter 4 shows how they *can* lock up.
+Use nested tasks for work that splits up as it proceeds, not for every loop.
+Chapter 4 shows how they *can* deadlock.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time; a good moment for a break.
-Ask what the room predicted for the nested example: most people expect a deadlock.
-The parents' longer bars contain their children's.
+This is half-time, and a good moment for a break.
+Ask what the room predicted for the nested tasks: many people expect a deadlock.
+In the timeline, the parents' longer bars contain those of their children.
 """
 
 # %% [markdown]
 r"""
-## A task has a price, and you can measure it
+## Every task has an overhead that you can measure
 
-For each task, Ray packs the arguments, finds a slot, sends a message to a worker, and sends the result back.
-What does that cost *here*?
-`square` does almost nothing, so nearly all its tasks' time is that price.
+For each task, Ray packs the arguments, finds a free CPU, sends a message to a worker, and sends back the result.
+How large is this [overhead](../docs/glossary.md#overhead) on *your* machine?
+`square` does almost nothing, so nearly all of the time of its tasks is overhead.
 
-**Predict:** how many tasks a second can your machine run?
-A hundred, a thousand, ten thousand?
+**Predict:** how many `square` tasks can your machine run per second: a hundred, a thousand, or ten thousand?
 """
 
 # %% tags=["demo"]
-square_task, count = ray.remote(square), budget(2000, 500)  # 2000, or 500 where COURSEKIT_QUICK=1 is set
+predict("tasks_per_second", ...)  # tasks per second
+
+# %% tags=["demo"]
+square_task, count = ray.remote(square), budget(2000, 500)  # 2000, or 500 if COURSEKIT_QUICK=1 is set
 ray.get([square_task.remote(x) for x in range(100)])
 
 start = time.perf_counter()
@@ -414,20 +428,22 @@ start = time.perf_counter()
 ray.get([square_task.remote(x) for x in range(count)])
 together = (time.perf_counter() - start) / count
 print(f"one at a time: {1e6 * one_by_one:.0f} µs each")
-print(f"{count} together: {1e6 * together:.0f} µs each, {1 / together:.0f} tasks a second")
+print(f"{count} together: {1e6 * together:.0f} µs each, {1 / together:.0f} tasks per second")
+measured("tasks_per_second", 1 / together)
 
 # %% [markdown]
 r"""
-One at a time, each task pays for the whole trip there and back; launched together, the trips overlap.
+One at a time, every task takes a whole round trip.
+Together, the round trips overlap.
 
-Ray's authors measured 1.8 million tasks a second (Moritz et al. 2018, section 5.1), on 100 large machines that all launched tasks.
-You have one driver, on a machine that also runs the workers.
-More machines that launch get more tasks done in a second, but a single task gets no cheaper.
+Ray's authors measured 1.8 million tasks per second on 100 machines (Moritz et al. 2018, section 5.1).
+You have one driver, which shares its machine with the workers.
+With more drivers and machines, more tasks run per second, but a single task doesn't get any cheaper.
 
-You can also make a task more expensive than it need be.
-Each `ray.remote(function)` is a new remote function: Ray pickles it, stores it in the GCS, and each worker that runs it has to fetch it.
+You can also make tasks more expensive than they need to be.
+Each call of `ray.remote(function)` makes a new remote function, which Ray pickles and stores in the GCS, the cluster's control service, and which each worker has to fetch.
 So make it once, before the loop.
-`compare_times` measures both ways in turn, several times, and says how sure it is of their ratio: the *interval* holds the true ratio in about 95 of 100 such measurements.
+`compare_times` alternates between both ways, and reports the ratio of their times with a 95% confidence interval.
 """
 
 # %% tags=["demo"]
@@ -449,11 +465,14 @@ display(compare_times({"made once": made_once, "made in the loop": made_in_the_l
 
 # %% [markdown]
 r"""
-Even then, a task should be larger than its price.
-The next cell runs naps of different lengths and compares the time with that of four ideal workers, which cost nothing.
+Even then, a task should take longer than its overhead.
+The next cell runs tasks that sleep for 0.3 to 100 ms, and compares their speed with that of four ideal workers without overhead.
 
-**Predict:** from which length on is at least half of the time well spent?
+**Predict:** how many milliseconds must a task take to reach at least half of the ideal speed?
 """
+
+# %% tags=["demo"]
+predict("long_enough", ...)  # milliseconds
 
 # %% tags=["demo"]
 lengths_ms, efficiency = [0.3, 1, 3, 10, 30, 100], []
@@ -462,26 +481,30 @@ for length in lengths_ms:
     start = time.perf_counter()
     ray.get([slow_square_task.remote(0, length / 1000) for _ in range(tasks)])
     efficiency.append(tasks * length / 1000 / 4 / (time.perf_counter() - start))
+long_enough = [length for length, found in zip(lengths_ms, efficiency, strict=True) if found >= 0.5]
+measured("long_enough", min(long_enough, default=100))
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(7, 3.5), constrained_layout=True)
 axes.semilogx(lengths_ms, efficiency, "o-", color="#2563eb")
 axes.axhline(0.5, color="#94a3b8", linestyle="--")
-axes.set_title("Small tasks drown in their own cost")
+axes.set_title("Short tasks spend most of their time on overhead")
 axes.set_xticks(lengths_ms, lengths_ms)
-axes.set(xlabel="length of one task (ms)", ylabel="share of the ideal speed", ylim=(0, 1.05));
+axes.set(xlabel="length of one task (ms)", ylabel="fraction of the ideal speed", ylim=(0, 1.05));
 
 # %% [markdown]
 r"""
-Below the dashed line, most of the time is price.
-The curve crosses it at *your* smallest sensible task; a few milliseconds is typical for a laptop.
-If your natural unit of work is smaller, put many units into one task: a **batch**.
+Below the dashed line, overhead takes up more than half of the time.
+Your measurement is the first length above the line: about the shortest task that makes sense on *your* machine.
+If your natural unit of work is shorter, put many units into one task: a **batch**.
+
+Write `batched`, a `parallel_map` with up to `size` inputs per task.
 """
 
 
 # %%
 def batched(function, xs, size):
-    """Return [function(x) for x in xs], one task for each `size` inputs (the last may have fewer)."""
+    """Return [function(x) for x in xs], with at most `size` inputs in a task, and no more tasks than that takes."""
     ### BEGIN SOLUTION
     @ray.remote
     def run(batch):
@@ -497,13 +520,13 @@ check("batched", batched)
 
 # %% [markdown]
 r"""
-How many times as long as batches of 50 does one task for each input take?
+How much faster are batches of 50 than a task for every input?
 """
 
 # %% tags=["demo"]
 if passed("batched") and passed("parallel_map"):
     xs = list(range(budget(1000, 300)))
-    ways = {"batches of 50": lambda: batched(square, xs, 50), "one each": lambda: parallel_map(square, xs)}
+    ways = {"batches of 50": lambda: batched(square, xs, 50), "one task per input": lambda: parallel_map(square, xs)}
     comparison = compare_times(ways, repeats=budget(10, 5))
     comparison.plot()
     display(comparison)
@@ -518,21 +541,26 @@ quiz("tiny_tasks", tiny_tasks)
 
 # %% [markdown]
 r"""
-## Too many tasks at once are a flood
+## Backpressure limits how many tasks are in flight
 
-A loop can launch a million tasks before the first has ended.
+A loop can launch a million tasks before the first one has ended.
 They wait in a queue with their arguments, and may fill the memory long before the work is done.
 
-The cure is **backpressure**: the program that launches work waits when too much is under way.
-With `ray.wait` that takes a few lines: before you launch another task, count the unfinished ones; at `limit`, wait for *one*.
+The remedy is [backpressure](../docs/glossary.md#backpressure): the program waits while too many tasks are [in flight](../docs/glossary.md#in-flight), which means launched but not finished.
+With `ray.wait`, that takes a few lines: if there are `limit` tasks in flight, wait for any *one* to end before you launch another.
 
 ![With a limit of three, a new task is launched each time one ends](../img/ch01_window.svg)
+
+Write `bounded_map`, a `parallel_map` with at most `limit` tasks in flight.
 """
 
 
 # %%
 def bounded_map(function, xs, limit):
-    """Return [function(x) for x in xs], one task each, never more than `limit` of them under way."""
+    """Return [function(x) for x in xs], with each call in a task of its own and never more than `limit` tasks in flight.
+
+    Once the limit is reached, launch the next task as soon as any other one ends.
+    """
     ### BEGIN SOLUTION
     task = ray.remote(function)
     refs, pending = [], []
@@ -550,42 +578,43 @@ check("bounded_map", bounded_map)
 
 # %% [markdown] tags=["solution"]
 r"""
-You could also work in waves: launch `limit` tasks, get them all, launch the next `limit`.
-That keeps the limit, but every wave waits for its slowest task.
-The sliding window keeps `limit` tasks under way all the time.
+You could also work in waves: launch `limit` tasks, get all of their results, and launch the next `limit`.
+That respects the limit, but every wave waits for its slowest task.
+The sliding window keeps `limit` tasks in flight until the inputs run out.
 """
 
 # %% tags=["demo"]
 if passed("bounded_map"):
     with recorded() as window:
         bounded_map(slow_square, list(range(9)), limit=3)
-    timeline(window).set_title("Four slots, but never more than three tasks");
+    timeline(window).set_title("Four CPUs, but never more than three tasks at a time");
 
 # %% [markdown]
 r"""
-The window bounds the tasks under way, not the results.
-A result stays in memory until the last reference to it is dropped; fetching it frees nothing.
-A map that returns every value cannot drop any, so if results are large, use each as it arrives, and let its reference go.
+The window limits the tasks in flight, not the results.
+Ray keeps a result until the last reference to it is gone, even after you've fetched it.
+So if results are large, use each one as it arrives, and drop its reference, instead of collecting them all.
 """
 
 # %% [markdown]
 r"""
-## `multiprocessing` does some of this, without a cluster
+## On one machine, a process pool may be enough
 
-Python comes with process pools, so give both the same job: $\pi$ from random points.
+Python's `multiprocessing` comes with [process pools](../docs/glossary.md#process-pool), so let's give a pool and Ray the same job: estimate $\pi$ from random points.
 A point in the unit square lies inside the quarter circle with probability $\pi / 4$.
 
 | | `multiprocessing` | Ray |
 |---|---|---|
-| Design | a pool of processes, fed through pipes | a scheduler and an object store on every node |
+| Design | a pool of processes fed through pipes | a scheduler and an object store on every node |
 | Programming model | map a function over a list | tasks, actors, and references between them |
-| Reach | one machine | one machine or a cluster, the same program |
-| Large data | copied to every process, or shared by hand | shared on a node without a copy (chapter 2) |
-| State | your own locks | actors (chapter 3) |
-| A worker dies | a `Pool` starts another, but the task is lost, and `map` waits for it forever | tasks are retried; actors restart if you ask for it (chapter 5) |
-| Built on it | PyTorch's `DataLoader`, Gymnasium's `AsyncVectorEnv` (chapter 7) | RLlib, Tune, Train, Data, Serve |
+| Synchronous or asynchronous | `map` waits; `map_async` doesn't | `.remote()` doesn't wait; `ray.get` does |
+| Reach | one machine | one machine or a cluster, with the same program |
+| Large data | copied to every process, or shared by hand | shared on a node without a copy (Chapter 2) |
+| State | shared by hand, with locks | actors (Chapter 3) |
+| A worker dies | the pool starts another, but its task is lost, and `map` waits forever | tasks are retried; actors restart if configured (Chapter 5) |
+| Built on it | PyTorch's `DataLoader`, Gymnasium's `AsyncVectorEnv` | RLlib, Tune, Train, Data, Serve |
 
-**Predict** the winner of each row the next cells measure: start-up, one call, calls a second, and real work.
+The next cell collects Ray's measurements.
 """
 
 # %% tags=["demo"]
@@ -599,13 +628,21 @@ def seconds(action):
 calls, points, chunks = budget(2000, 500), budget(40_000_000, 8_000_000), 8
 work = [(points // chunks, seed) for seed in range(chunks)]
 pi_task = ray.remote(points_inside)
-ray.get([pi_task.remote(*part) for part in work])  # warm up: each worker fetches the function once
+ray.get([pi_task.remote(*part) for part in work])  # warm-up: each worker fetches the function once
 ray_row = {
     "start-up and warm-up (s)": ray_start_seconds,
     "one call (µs)": 1e6 * one_by_one,
-    "calls a second": 1 / together,
+    "calls per second": 1 / together,
     "π (s)": seconds(lambda: ray.get([pi_task.remote(*part) for part in work])),
 }
+
+# %% [markdown]
+r"""
+**Predict:** which one needs less time for a single call, a pool or Ray?
+"""
+
+# %% tags=["demo"]
+predict("faster_call", ..., ["multiprocessing", "Ray"])
 
 # %% tags=["demo"]
 def pool_row():
@@ -617,24 +654,25 @@ def pool_row():
         return {
             "start-up and warm-up (s)": ready,
             "one call (µs)": 1e6 / 100 * seconds(lambda: [pool.apply(square, (1,)) for _ in range(100)]),
-            "calls a second": calls / seconds(lambda: pool.map(square, range(calls), chunksize=1)),
+            "calls per second": calls / seconds(lambda: pool.map(square, range(calls), chunksize=1)),
             "π (s)": seconds(lambda: pool.starmap(points_inside, work, chunksize=1)),
         }
 
 
 table = pandas.DataFrame({"multiprocessing": pool_row(), "Ray": ray_row}).round(2)
-table
+display(table)
+measured("faster_call", table.loc["one call (µs)"].idxmin())
 
 # %% [markdown]
 r"""
-The pool starts faster and its calls are cheaper: a pipe between two processes is simpler than a scheduler.
-On real work the price of a call hardly matters, and the two are close.
-On a busy machine a row can come out the other way round; run it twice.
+Usually, the pool starts faster and its calls cost less, because a pipe between two processes is simpler than a scheduler.
+For real work, the overhead hardly matters, and both take about the same time.
+On a busy machine, a row can come out the other way around.
 
-On one machine, for a map over a list, a pool is enough.
-Ray is worth its price when tasks depend on other tasks, data are large, state has to live somewhere, processes die, or one machine is too small.
+On one machine, a pool is enough to map a function over a list.
+Ray is worth its overhead if tasks depend on other tasks, data are large, state must outlast a call, processes may die, or one machine is too small.
 
-Here is the same work in one process, without either:
+Here is the same work in a single process:
 """
 
 # %% tags=["demo"]
@@ -650,31 +688,30 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You launch before you gather, and take results in the order of the list or as they get ready.
-- You pass references from task to task and let Ray keep the order.
-- You know what a task costs on your machine, and how large it must be to be worth it.
-- You keep the number of tasks under way below a limit.
+- You can launch tasks first, and gather their results in order or as they become ready.
+- You can build a graph of tasks by passing references.
+- You can measure what a task costs, and batch work that's too small for a task.
+- You can limit the tasks in flight.
+- You can decide whether a process pool is enough.
 
 ## Traps
 
-- **`ray.get` in the loop** that launches: the tasks run in turn, without a warning.
-- **`ray.remote(f)` in the loop**: Ray exports a new function for every call.
-- **The first tasks** also start their workers.
-  Warm up before you measure.
+- **`ray.get` in the loop that launches**: the tasks run one after the other, without a warning.
+- **`ray.remote(f)` in a loop**: Ray exports a new function for every call.
+- **The first tasks** also start their workers, so warm up before you measure.
 - **`ray.wait` keeps the order of its argument**, even with `num_returns=k`.
-- **Tiny tasks** are slower than a loop.
-  Batch them.
-- **Naps are not work.** On four slots, eight naps take the time of two, even on one core.
-  Eight computations take as long as your cores need.
-- **An interrupt (■)** ends your cell, but not the tasks that the cell launched.
-  They go on, and the tasks of your next cell wait until there is room; `ray.cancel(ref)` or a restart of the kernel ends them.
-- **After a restart of the kernel**, no name is left.
-  Choose *Run All Above Selected Cell* in the *Run* menu, and go on where you were.
+- **A sleep isn't work.** With `num_cpus=4`, eight sleeps take only two rounds, even on one core.
+  Eight computations take as long as your cores need for them.
+- **An interrupt (■)** ends your cell, but not the tasks that it launched.
+  They keep running, and the tasks of your next cell wait until CPUs are free.
+  `ray.cancel(ref, force=True)` kills a task's process, and a restart of the kernel ends all tasks.
+- **After a restart of the kernel**, your variables are gone.
+  Choose *Run All Above Selected Cell* in the *Run* menu.
 
 ## Read on
 
-- [Chapter 2](ch02_objects.ipynb): where results live, and how they are shared without a copy.
-- Ray's documentation: [tasks](https://docs.ray.io/en/latest/ray-core/tasks.html) and [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html), among them `ray.get` in a loop and tasks that are too small.
-- [Old names](../docs/old_names.md): what older code calls things, and what they are called today.
+- [Chapter 2](ch02_objects.ipynb): where results are stored, and how processes share them without a copy.
+- Ray's documentation: [tasks](https://docs.ray.io/en/latest/ray-core/tasks.html) and [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html).
+- [Old names](../docs/old_names.md): what older code calls things.
 - Moritz et al., [*Ray*](https://arxiv.org/abs/1712.05889), 2018, section 5.1.
 """

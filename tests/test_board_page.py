@@ -68,7 +68,7 @@ def test_the_board_says_what_to_do_in_the_line_that_is_due(board):
     board.select_option("#sheet", title)
     board.click("text=Start now")
     due = board.locator("#plan .now")
-    expect(due).to_contain_text("A task is a function that runs elsewhere: as_task")
+    expect(due).to_contain_text("A task is a function call that runs in another process: as_task")
     expect(due.locator("p")).to_have_text(sheets()[title][0].say)
     expect(board.locator("#plan p")).to_have_count(1)
 

@@ -10,7 +10,8 @@ from tests.rooms import a_room, instructor
 
 __all__ = ["a_room"]
 
-SECOND, THIRD = "`ray.wait` hands out what is ready", "A reference is an argument like any other"
+SECOND = "`ray.wait` returns references as they become ready"
+THIRD = "If you pass a reference to a task, the task receives the value"
 
 
 @pytest.fixture

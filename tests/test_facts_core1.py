@@ -1,10 +1,13 @@
 """What chapters 0 to 3 say about Ray is true of the Ray that is pinned: each test is one sentence of theirs."""
 
+import multiprocessing
 import os
 import platform
 import re
 import subprocess
 import sys
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from importlib.metadata import requires
@@ -120,6 +123,71 @@ def test_ray_wait_keeps_the_order_of_its_argument():
     late, early = task.remote("late", "early"), task.remote("early", "")
     ready, _ = ray.wait([late, early], num_returns=2, timeout=60)
     assert ready == [late, early]
+
+
+def test_a_reference_encodes_its_task_the_job_and_which_result_it_is():
+    first, second = ray.remote(lambda: (1, 2)).options(num_returns=2).remote()
+    job = ray.get_runtime_context().get_job_id()
+    assert (first.hex()[-16:], second.hex()[-16:]) == (f"{job}01000000", f"{job}02000000")
+    assert first.hex()[:-8] == first.task_id().hex() == second.hex()[:-8]
+    assert str(first) == f"ObjectRef({first.hex()})"
+
+
+def test_a_remote_function_cannot_be_called_directly():
+    with pytest.raises(TypeError, match=r"\.remote"):
+        ray.remote(len)([])
+
+
+@pytest.mark.parametrize("wait", ["sleep", "event", "socket"])
+def test_cancelling_does_not_interrupt_a_call_that_blocks(wait):
+    assert seconds_until_cancelled(wait) > 2
+
+
+def test_cancelling_stops_python_code_at_once_and_force_kills_what_blocks():
+    assert seconds_until_cancelled("loop") < 60  # the loop has no end of its own
+    assert seconds_until_cancelled("long sleep", force=True) < 60
+
+
+def seconds_until_cancelled(what: str, force: bool = False) -> float:
+    """Return how long after `ray.cancel` a running task has ended; those that block do so for three seconds, or an hour."""
+    point = rendezvous.new_point()
+
+    def run() -> None:
+        rendezvous.signal(point, "running")
+        if what == "loop":
+            while True:
+                pass
+        if what == "event":
+            threading.Event().wait(3)
+        elif what == "socket":
+            ours, _theirs = socket.socketpair()
+            ours.settimeout(3)
+            ours.recv(1)
+        else:
+            time.sleep(3 if what == "sleep" else 3600)
+
+    ref = ray.remote(max_retries=0)(run).remote()
+    assert rendezvous.wait_for(point, "running")
+    start = time.monotonic()
+    ray.cancel(ref, force=force)
+    with pytest.raises(ray.exceptions.RayError):
+        ray.get(ref)
+    return time.monotonic() - start
+
+
+def test_a_task_that_waits_for_its_children_releases_its_cpu():
+    child = ray.remote(lambda: 1)
+    parents = [ray.remote(lambda: ray.get(child.remote())).remote() for _ in range(2)]
+    assert ray.get(parents, timeout=60) == [1, 1]  # on two CPUs
+
+
+def test_a_pool_replaces_a_process_that_died_and_waits_for_its_call_forever():
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        before = pool.apply(os.getpid)
+        lost = pool.map_async(os._exit, [1])
+        assert pool.apply(os.getpid) != before
+        with pytest.raises(multiprocessing.TimeoutError):
+            lost.get(timeout=3)
 
 
 # Chapter 2

@@ -340,7 +340,7 @@ def test_what_a_run_sheet_leaves_as_homework_does_not_hold_up_the_middle_of_the_
     instructor(room, doing="plan", name=CHAPTER_1)
     assert room.watch()["middle"] == "batched"
     assert [row["what"] for row in room.watch()["plan"]["rows"] if row["room"]] == [
-        "A task has a price, and you can measure it"
+        "Every task has an overhead that you can measure"
     ]
 
 

@@ -2,30 +2,14 @@
 
 import math
 
-import numpy as np
 from numpy.random import Generator
 
 from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch01_tasks as given
 from coursekit.judging.answer import Answer, Raised
 from coursekit.judging.exercise import exercise, question
-from coursekit.judging.expect import expect, expect_equal
+from coursekit.judging.expect import expect, expect_close, expect_equal
 from coursekit.ray_bridge import rendezvous
-
-TWO_THAT_MEET = "two calls of a function that waits until the other is running, and returns whether it ever was"
-FIRST_ENDS_LAST = "two calls that run at the same time; the first ends after the second"
-
-
-def _two_that_meet() -> list[list]:
-    """Return two inputs of `meets_another`: each call waits for the other."""
-    point = rendezvous.new_point()
-    return [[point, 0, 1], [point, 1, 0]]
-
-
-def _first_ends_last() -> list[list]:
-    """Return two inputs of `first_ends_last`."""
-    point = rendezvous.new_point()
-    return [[point, 0], [point, 1]]
 
 
 @exercise(
@@ -33,23 +17,23 @@ def _first_ends_last() -> list[list]:
     minutes=5,
     needs={"CPU": 4},
     hints=[
-        "`ray.remote(function)` gives you an object that can launch tasks. How do you launch one?",
-        "You need two of them: `ray.remote` makes the remote function, and `.remote` on that launches a task. Return what it gives you, without `ray.get`.",
+        "`ray.remote(function)` gives you a remote function, which can launch tasks. How do you launch one?",
+        "You need both: `ray.remote` makes the remote function, and calling it with `.remote(...)` launches a task. Return what that call returns, without `ray.get`.",
     ],
 )
 def as_task(answer: Answer, rng: Generator) -> None:
-    """Launch the function as a task and return its reference; the caller decides when to wait."""
+    """Launch the function as a task and return its reference, so that the caller decides when to wait."""
     x = int(rng.integers(2, 1000))
     seen = _launched(answer, x)
     _expect_reference(seen)
-    expect(seen["ran"], "The task ran another function than the one that the check handed over: use `function`.")
+    expect(seen["ran"], "The task didn't run the function that the check passed to `as_task`, but another one.")
     driver, worker = seen["pids"]
     expect(driver != worker, "The function ran in the notebook's own process, not in a task.")
     expect(
         seen["released"],
-        "`as_task` returned only when the task had ended. It must return while the task is still running.",
+        "`as_task` didn't return before the task ended. It must return while the task is still running.",
     )
-    expect_equal(seen["value"], x * x, f"The task did not return what the function returns for {x}.")
+    expect_equal(seen["value"], x * x, f"The task didn't return what the function returns for {x}.")
 
 
 def _launched(answer: Answer, x: int) -> given.Launched:
@@ -59,7 +43,7 @@ def _launched(answer: Answer, x: int) -> given.Launched:
     except Raised as raised:
         expect(
             "@ray.remote decorator" not in raised.message,
-            "`ray.remote(...)` needs the function itself, and yours got what a call of it returned.",
+            "`ray.remote(...)` needs the function itself, but it got what a call to the function returned.",
         )
         raise
 
@@ -67,11 +51,11 @@ def _launched(answer: Answer, x: int) -> given.Launched:
 def _expect_reference(seen: given.Launched) -> None:
     expect(
         seen["reference"] or not seen["ran"],
-        "`as_task` returned the value of the call, not a reference: launch a task, and leave the waiting to the caller.",
+        "`as_task` returned the function's value, not a reference. Launch a task, and leave the waiting to the caller.",
     )
     expect(
         seen["reference"],
-        f"`as_task` returned {seen['type']}. It must return the reference that it gets from `.remote()`.",
+        f"`as_task` returned an object of type {seen['type']}. It must return the reference that `.remote(...)` returns.",
     )
 
 
@@ -80,30 +64,48 @@ def _expect_reference(seen: given.Launched) -> None:
     minutes=10,
     needs={"CPU": 4},
     hints=[
-        "Where does your code wait for the first result? Has the second task started by then?",
-        "Collect the references in a list first; `ray.get` accepts a list.",
+        "Where does your code wait for the first result? Has the last task been launched by then?",
+        "Collect the references in a list first. `ray.get` accepts a list.",
     ],
 )
 def parallel_map(answer: Answer, rng: Generator) -> None:
-    """Launch everything first; call `ray.get` when all tasks are under way."""
-    xs = rng.integers(-50, 50, size=6).tolist()
-    _expect_squares(answer(given.square, xs), xs)
-    with answer.case(TWO_THAT_MEET):
-        expect_equal(
-            answer(given.meets_another, _two_that_meet()),
-            [True, True],
-            "Two calls never ran at the same time: does something wait before all tasks are launched?",
-        )
-    with answer.case(FIRST_ENDS_LAST):
-        _expect_first_first(answer(given.first_ends_last, _first_ends_last()))
+    """Launch everything first, and call `ray.get` only after that."""
+    places = _first_meets_last(rng)
+    with answer.case("six calls: the first one waits until the last one has started, and ends after all the others"):
+        with answer.watch() as seen:
+            got = answer(given.meets, places)
+        _expect_overlap(got, places)
+        _expect_tasks(plain_tasks(seen), len(places), 1)
 
 
-def _expect_squares(got: object, xs: list[int]) -> None:
-    expect_equal(got, [x * x for x in xs], "One result for each input, in the order of the inputs.")
+def _first_meets_last(rng: Generator) -> list[list]:
+    """Return six inputs of `meets`: the first call waits for the last one to start."""
+    point, xs = rendezvous.new_point(), rng.choice(100, size=6, replace=False).tolist()
+    return [[point, me, x, [] if me else [5]] for me, x in enumerate(xs)]
 
 
-def _expect_first_first(got: object) -> None:
-    expect_equal(got, [0, 1], "Results come in the order of the inputs, whichever call ends first.")
+def _expect_overlap(got: object, places: list[list]) -> None:
+    """Check the results of calls of which the first waits for another."""
+    wanted = [[x, len(others)] for _, _, x, others in places]
+    expect_close(
+        got,
+        wanted,
+        "There must be one result per input, in the order of the inputs, whichever call ends first.",
+        mistakes={
+            "The last call hadn't started while the first one was running. Launch every task before you wait for a result.": [
+                [wanted[0][0], 0],
+                *wanted[1:],
+            ]
+        },
+    )
+
+
+def _expect_tasks(tasks: list[dict], inputs: int, size: int) -> None:
+    """Check by Ray's records how many tasks there were."""
+    wanted, launched = math.ceil(inputs / size), len(tasks)
+    expect(
+        launched == wanted, f"For {inputs} inputs with {size} per task, Ray must see {wanted} tasks; it saw {launched}."
+    )
 
 
 @exercise(
@@ -111,23 +113,35 @@ def _expect_first_first(got: object) -> None:
     minutes=10,
     needs={"CPU": 4},
     hints=[
-        "`ray.wait(refs, num_returns=1)` returns two lists: the references that are ready, and those that are not.",
-        "Wait for one, get it, keep the rest for the next round; stop when you have k results.",
-        "With `num_returns=k` you learn which k ended first, but `ray.wait` keeps the order of its argument.",
+        "`ray.wait(refs, num_returns=1)` returns two lists: one with a reference that is ready, and one with all the others.",
+        "Wait for one, get its value, and keep the others for the next round. Stop when you have k results.",
+        "`num_returns=k` tells you which k ended first, but `ray.wait` keeps the order of the list that you passed.",
     ],
 )
 def first_k(answer: Answer, rng: Generator) -> None:
-    """Ask `ray.wait` for one at a time: a loop that is quicker than the tasks gets them in the order in which they end."""
+    """Let `ray.wait` return one reference at a time: a loop that is faster than the tasks gets them in the order in which they end."""
     xs, order = _four_and_their_ends(rng)
-    seen = answer.probe(given.finish_in_order, order, 3)
-    results = seen["results"]
-    with answer.case(f"the tasks {xs}, which ended in the order {order}; k was 3"):
-        expect(not seen["waited_for_the_rest"], "`first_k` waited for tasks that it does not need.")
+    with answer.case(f"four calls with the inputs {xs}, which end in the order {order}; k is 3"):
+        seen = answer.probe(given.finish_in_order, order, 3)
+        results = seen["results"]
         expect(
-            isinstance(results, list | tuple | np.ndarray) and len(results) == 3,
-            f"`first_k` returned {results}: that is not k results.",
+            seen["overlapped"],
+            "The four calls weren't all running at the same time. Launch a task for every input before you wait for a result.",
         )
-        expect_equal(results, order[:3], f"`first_k` returned {results}.")
+        expect(
+            not seen["waited_for_the_rest"],
+            "`first_k` waited for a fourth call to end. It must return as soon as it has k results.",
+        )
+        expect_equal(
+            results, order[:3], f"`first_k` returned {results}, not the first 3 in the order in which they ended."
+        )
+        expect(
+            seen["left_running"],
+            "The call that `first_k` didn't need never reached its end. Leave such calls running: the caller may still want them.",
+        )
+    with answer.case(f"one call with the input {order[0]}; k is 1"):
+        results = answer.probe(given.finish_in_order, order[:1], 1)["results"]
+        expect_equal(results, order[:1], "With k inputs, `first_k` must return the results of all of them.")
 
 
 def _four_and_their_ends(rng: Generator) -> tuple[list[int], list[int]]:
@@ -143,27 +157,28 @@ def _four_and_their_ends(rng: Generator) -> tuple[list[int], list[int]]:
     needs={"CPU": 4},
     hints=[
         "Write the task first: a function that takes a *list* of inputs and returns the list of results.",
-        "`xs[i : i + size]` for i in steps of `size` gives the batches; the last may be shorter.",
-        "`ray.get` of all batches gives a list of lists: join them into one list.",
+        "`xs[i : i + size]` for every `size`-th i gives you the batches. The last one may be shorter.",
+        "`ray.get` on the references of all batches returns a list of lists. Join them into one list.",
     ],
 )
 def batched(answer: Answer, rng: Generator) -> None:
-    """Put a loop inside the task: `size` calls then share the price of one task."""
+    """Put a loop inside the task, so that `size` calls share the overhead of one task."""
     size, rest = int(rng.integers(3, 6)), int(rng.integers(1, 3))
-    xs = rng.integers(-50, 50, size=7 * size + rest).tolist()
+    xs = rng.choice(100, size=7 * size + rest, replace=False).tolist()
     with answer.watch() as seen:
         got = answer(given.square, xs, size)
-    expect_equal(got, [x * x for x in xs], "One result for each input, in one flat list, in the order of the inputs.")
-    inputs, tasks, wanted = len(xs), len(plain_tasks(seen)), math.ceil(len(xs) / size)
-    expect(tasks == wanted, f"{inputs} inputs in batches of {size} are {wanted} tasks; Ray saw {tasks}.")
-    with answer.case(TWO_THAT_MEET):
-        expect_equal(
-            answer(given.meets_another, _two_that_meet(), 1),
-            [True, True],
-            "Two batches never ran at the same time: does something wait before all are launched?",
-        )
-    with answer.case(FIRST_ENDS_LAST):
-        _expect_first_first(answer(given.first_ends_last, _first_ends_last(), 1))
+    expect_equal(
+        got, [x * x for x in xs], "There must be one flat list, with one result per input, in the order of the inputs."
+    )
+    _expect_tasks(plain_tasks(seen), len(xs), size)
+    places = _first_meets_last(rng)
+    with answer.case(
+        "six calls in batches of 3: the first one waits until the last one has started, and its batch ends last"
+    ):
+        with answer.watch() as seen:
+            got = answer(given.meets, places, 3)
+        _expect_overlap(got, places)
+        _expect_tasks(plain_tasks(seen), len(places), 3)
 
 
 @exercise(
@@ -171,127 +186,156 @@ def batched(answer: Answer, rng: Generator) -> None:
     minutes=15,
     needs={"CPU": 4},
     hints=[
-        "Pass references to `.remote(a, b)`: Ray waits for them, and the task sees their values. You need no `ray.get`.",
-        "One round adds neighbours, (0, 1), (2, 3), …, and halves the list. How many rounds until one is left?",
-        "With an odd number, the last one has no neighbour: it moves on to the next round unchanged.",
+        "Pass references to `.remote(a, b)`. Ray waits for their values and passes those to the task, so you don't need `ray.get`.",
+        "One round adds neighbors, (0, 1), (2, 3), …, and halves the list. How many rounds until one reference is left?",
+        "With an odd number of references, the last one has no neighbor: it moves on to the next round unchanged.",
     ],
 )
 def tree_sum(answer: Answer, rng: Generator) -> None:
-    """Add neighbours in rounds: the additions of one round do not need each other, so they can run side by side."""
-    for count in (int(rng.integers(19, 25)), int(rng.choice([5, 7]))):  # many, so that a few chains show; odd, and few
-        numbers = rng.integers(-100, 100, size=count).tolist()
+    """Add neighbors in rounds: the additions of one round don't need one another, so they can run in parallel."""
+    for count in (1, 5, int(rng.integers(33, 39))):  # the fewest; odd; many, so that a few chains show
+        numbers = rng.integers(1, 100, size=count).tolist()
         seen = answer.probe(given.sum_of_tree, numbers)
-        expect(seen["reference"], "`tree_sum` must return the reference to the total, not the total.")
-        expect(seen["returned_first"], "`tree_sum` waited for a value. Pass the references on; Ray does the waiting.")
-        expect_equal(
-            seen["total"],
-            sum(numbers),
-            f"The total of the {count} numbers {numbers} came out as {seen['total']}. Does a number without a neighbour get lost?",
+        expect(
+            seen["type"] != "the total",
+            "`tree_sum` returned the total itself. It must return a reference to the total, without waiting.",
         )
+        expect(
+            seen["type"] == "ObjectRef",
+            f"`tree_sum` returned an object of type {seen['type']}. It must return a reference to the total.",
+        )
+        expect(
+            seen["returned_first"],
+            "`tree_sum` waited for a value. Pass the references to the tasks as they are: Ray waits for their values.",
+        )
+        _expect_total(seen["total"], numbers)
         _expect_rounds(seen["depth"], count)
+
+
+def _expect_total(total: object, numbers: list[int]) -> None:
+    count, wanted = len(numbers), sum(numbers)
+    expect_close(
+        total,
+        wanted,
+        f"{count} numbers add up to {wanted}, but your total is {total}.",
+        mistakes={"The last of an odd number of values is missing from the total.": sum(numbers[:-1])},
+    )
 
 
 def _expect_rounds(depth: int, count: int) -> None:
     """Check how many additions had to wait for one another."""
     rounds = math.ceil(math.log2(count))
-    expect(depth > 0, "Your tasks never called `add`.")
-    expect(depth <= rounds + 1, f"{count} numbers need {rounds} rounds; yours made {depth} additions in a row.")
+    expect(depth > 0 or count == 1, "Your tasks never called `add`.")
+    expect(
+        depth <= rounds + 1,
+        f"{count} numbers need {rounds} rounds, but yours had {depth} additions in a row, each waiting for the one before.",
+    )
 
 
 @exercise(
     points=3,
     minutes=15,
     needs={"CPU": 4},
+    returns=list[tuple[int, int]],
     hints=[
-        "Before you launch another task: how many are under way? If `limit`, wait for one with `ray.wait`.",
+        "Before you launch another task: how many are in flight? If there are `limit` of them, wait for one with `ray.wait`.",
         "Remember which reference belongs to which input, so that you can return the results in order.",
-        "Keep all references in one list, in order, and those still under way in a second list.",
+        "Keep all references in one list, in order, and those in flight in a second list.",
     ],
 )
 def bounded_map(answer: Answer, rng: Generator) -> None:
-    """Wait for *one* whenever the limit is reached, then launch the next: the window slides."""
-    limit, xs = int(rng.integers(2, 4)), rng.permutation(rng.choice(100, size=7, replace=False)).tolist()
-    with answer.watch() as seen:
-        got = answer(given.slow_square, xs, limit)
-    _expect_squares(got, xs)
-    _expect_at_most(limit, xs, plain_tasks(seen))
-    _expect_sliding(answer.probe(given.one_long_many_short, xs, limit), xs, limit)
+    """Whenever the limit is reached, wait for any *one* task, and then launch the next: the window slides."""
+    limit, point, xs = int(rng.integers(2, 4)), rendezvous.new_point(), rng.choice(100, size=7, replace=False).tolist()
+    others = [[other for other in range(limit) if other != me] for me in range(limit)]  # the first calls meet
+    others[0].append(6)  # and the first of them outlasts the others
+    places = [[point, me, x, others[me] if me < limit else []] for me, x in enumerate(xs)]
+    with answer.case(f"seven calls with limit={limit}; the first one waits until the last one has started"):
+        with answer.watch() as seen:
+            got = answer(given.meets, places, limit)
+        _expect_at_most(limit, plain_tasks(seen))
+        expect_equal([x for x, _ in got], xs, "There must be one result per input, in the order of the inputs.")
+        _expect_sliding([met for _, met in got], limit)
+    places = [[point, me, x, []] for me, x in enumerate(xs[:2])]
+    expect_equal(
+        answer(given.meets, places, 4),
+        [[x, 0] for x in xs[:2]],
+        "With two inputs and limit=4, there must be two results, in the order of the inputs.",
+    )
 
 
-def _expect_at_most(limit: int, xs: list[int], tasks: list[dict]) -> None:
-    """Check by Ray's records that each input was a task, and that never more than `limit` were under way."""
+def _expect_at_most(limit: int, tasks: list[dict]) -> None:
+    """Check by Ray's records that each of the seven inputs was a task, and that never more than `limit` were in flight."""
     spans = [(task["created"], task["ended"] or math.inf) for task in tasks]
-    inputs, launched = len(xs), len(spans)
-    expect(launched == inputs, f"{inputs} inputs are {inputs} tasks; Ray saw {launched}.")
+    launched = len(spans)
+    expect(launched == 7, f"Seven inputs need seven tasks, one each, but Ray saw {launched}.")
     most = max(sum(begin <= now < end for begin, end in spans) for now, _ in spans)
-    expect(most <= limit, f"With limit={limit}, {most} tasks were under way at once.")
+    expect(most <= limit, f"With limit={limit}, there were {most} tasks in flight at the same time.")
 
 
-def _expect_sliding(mixed: given.Mixed, xs: list[int], limit: int) -> None:
-    """Check a call whose first task lasts longer than all others together."""
-    expect_equal(mixed["values"], [x * x for x in xs], "With one long task, the results came back in the wrong order.")
+def _expect_sliding(met: list[int], limit: int) -> None:
+    """Check which calls met others: the first `limit` meet, and the first of all also meets the last."""
     expect(
-        mixed["full"],
-        f"With limit={limit}, there were never {limit} tasks under way at once: use the limit to the full.",
+        min(met[:limit]) >= limit - 1,
+        f"With limit={limit}, there were never {limit} tasks in flight at the same time: use the whole limit.",
     )
     expect(
-        mixed["kept_moving"],
-        "While the first task was still running, no other was launched: wait for any one of them, not for a certain one or for all.",
+        met[0] == limit,
+        "While the first task was running, the last one was never launched. Once the limit is reached, wait for whichever task ends first.",
     )
 
 
 question(
     "when_remote_returns",
     """
-    `ref = slow_square_task.remote(3)` has just run. What is true now?
+    `ref = slow_square_task.remote(3)` has just run. What's true now?
 
     a) The task has ended, and `ref` holds 9.
-        The call returned at once; your program has waited for nothing yet.
-    *b) The task runs when a slot is free, which may be now; `ref` stands for its result.
-        Right. The task may be waiting for a slot, running, or done: `ref` is the same in all three cases.
+        `.remote(...)` returned at once, so your program hasn't waited for anything yet.
+    *b) The task runs as soon as a CPU is free, perhaps now, and `ref` stands for its result.
+        Right. The task may be waiting for a CPU, running, or done. `ref` is the same in all three cases.
     c) The task starts when you call `ray.get(ref)`.
-        Ray does not wait for `ray.get`: the task starts when a slot is free.
+        Ray doesn't wait for `ray.get`. The task starts as soon as a CPU is free.
     """,
 )
 
 question(
     "order_of_get",
     """
-    `ray.get([a, b, c])`: c ends first, then a, then b. In which order are the results?
+    You call `ray.get([a, b, c])`, and c's task ends first, then a's, then b's. In which order are the results?
 
-    a) c, a, b: as they ended.
-        That is what a quick loop around `ray.wait` gives you.
-    *b) a, b, c: as in the list.
-        Right: `ray.get` waits for all of them, and keeps the order of its argument.
-    c) In no particular order.
-        The order is guaranteed: it is that of the list.
+    a) c, a, b: the order in which the tasks end.
+        You'd get this order from a loop around `ray.wait` that is faster than the tasks.
+    *b) a, b, c: the order of the list.
+        Right: `ray.get` waits for all of them and keeps the order of its argument.
+    c) There is no particular order.
+        The order is guaranteed: it's the order of the list.
     """,
 )
 
 question(
     "tiny_tasks",
     """
-    A loop of 10,000 additions takes 0.5 ms. You turn each addition into a task, on four cores. What happens?
+    A loop of 10,000 additions takes 0.5 ms. You turn each addition into a task, on four cores. How long does it take now?
 
-    a) It takes about a quarter of the time.
-        That would be so if tasks cost nothing. You have measured what they cost.
-    b) It takes about as long as before.
+    a) About a quarter of the time.
+        That would be true if a task had no overhead, but you've measured what it costs.
+    b) About as long as before.
         A task costs thousands of times as much as an addition.
-    *c) It takes thousands of times longer.
-        Right: seconds instead of half a millisecond, all spent on starting tasks. Put many additions into each task.
+    *c) Thousands of times as long.
+        Right: it takes seconds instead of half a millisecond, and nearly all of that is overhead. Put many additions into each task.
     """,
 )
 
 question(
     "reference_as_argument",
     """
-    `total = add_task.remote(a_ref, b_ref)`, and `a_ref`'s task is still running. What happens?
+    You call `total = add_task.remote(a_ref, b_ref)` while the task behind `a_ref` is still running. What happens?
 
-    a) The call waits until `a_ref` is ready.
-        `.remote()` never waits, whatever its arguments are.
-    b) `add` starts, and must call `ray.get(a_ref)` itself.
-        A reference passed as an argument arrives as its value.
-    *c) `add` starts once both values exist, and sees the values.
-        Right: Ray keeps the order for you. That is how you write a graph of tasks.
+    a) The call to `.remote` waits until `a_ref` is ready.
+        `.remote(...)` returns without waiting for the values behind its arguments.
+    b) `add` starts at once, and must call `ray.get(a_ref)` itself.
+        If you pass a reference as an argument, the function receives its value.
+    *c) `add` starts once both values exist, and receives the values.
+        Right: Ray sees to the order. That's how you write a graph of tasks.
     """,
 )

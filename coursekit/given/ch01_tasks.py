@@ -11,7 +11,7 @@ from coursekit.ray_bridge import rendezvous
 
 
 def slow_square(x: float, seconds: float = 0.2) -> float:
-    """Return x squared, after a nap that stands for work."""
+    """Return x squared, after a sleep that stands for work."""
     time.sleep(seconds)
     return x * x
 
@@ -27,20 +27,15 @@ def square(x: int) -> int:
     return x * x
 
 
-def meets_another(place: list) -> bool:
-    """Return whether another call was running at the same time; `place` is [point, me, other]."""
-    point, me, other = place
-    return rendezvous.meets(point, me, other)
-
-
-def first_ends_last(place: list) -> int:
-    """Return which of two calls this is, 0 or 1; call 0 ends after call 1. `place` is [point, me]."""
-    point, me = place
-    if me == 1:
-        rendezvous.signal(point, "ended")
-    elif rendezvous.wait_for(point, "ended", what="a second call to end"):
-        time.sleep(0.4)  # the caller notices the end of the other first
-    return me
+def meets(place: list) -> list:
+    """Return x, and how many of the calls `others` started while this one waited for them; `place` is [point, me, x, others]."""
+    point, me, x, others = place
+    rendezvous.signal(point, str(me))
+    for met, other in enumerate(others):
+        if not rendezvous.wait_for(point, str(other), what="another call to start"):
+            return [x, met]
+    time.sleep(0.4 if others else 0)  # the caller notices first that the others have ended
+    return [x, len(others)]
 
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
@@ -88,40 +83,52 @@ def launch(as_task: Callable, x: int) -> Launched:
 
 
 def _is_ours(result: object) -> bool:
-    """Return whether a result has the form of those of `square_once_released`."""
+    """Return whether a result has the form of those that the functions of these probes return."""
     return isinstance(result, list) and len(result) == 3
 
 
 class Finished(TypedDict):
-    """The results of `first_k`, and whether it waited for a call that it does not need."""
+    """The results of `first_k`, whether all calls ran at once, and what became of the one that it doesn't need."""
 
     results: Any
+    overlapped: bool
     waited_for_the_rest: bool
+    left_running: bool
 
 
 def finish_in_order(first_k: Callable, order: list[int], k: int) -> Finished:
     """Return the results of `first_k` for calls that end in a given order; those after the k-th wait for its return."""
-    point = rendezvous.new_point()
+    point, last = rendezvous.new_point(), f"ended-{len(order) - 1}"
 
-    def end_in_turn(x: int) -> int:
-        turn = order.index(x)
-        if turn >= k:
-            on_time = rendezvous.wait_for(point, "returned", what="`first_k` to return")
-        else:
-            on_time = turn == 0 or rendezvous.wait_for(point, f"ended-{turn - 1}", what="another call to end")
-            time.sleep(0.4)  # the caller notices each end before the next
-        rendezvous.signal(point, f"ended-{turn}" if on_time else "gave-up")
+    def end_in_order(x: int) -> int:
+        place = order.index(x)
+        needed = place < k
+        before, what = (f"ended-{place - 1}", "another call to end") if needed else ("returned", "`first_k` to return")
+        try:
+            on_time = place == 0 or rendezvous.wait_for(point, before, what=what)
+        except KeyboardInterrupt:
+            rendezvous.signal(point, "cancelled")
+            raise
+        time.sleep(0.4 if needed else 0)  # the caller notices each end before the next
+        rendezvous.signal(point, f"ended-{place}" if on_time else "alone" if needed else "gave-up")
         return x
 
-    results = first_k(end_in_turn, sorted(order), k)
+    results = first_k(end_in_order, sorted(order), k)
     rendezvous.signal(point, "returned")
-    return {"results": results, "waited_for_the_rest": rendezvous.signalled(point, "gave-up")}
+    alone, gave_up = rendezvous.signalled(point, "alone"), rendezvous.signalled(point, "gave-up")
+    return {
+        "results": results,
+        "overlapped": not alone,
+        "waited_for_the_rest": gave_up,
+        "left_running": not (alone or gave_up)
+        and rendezvous.wait_for(point, last, unless="cancelled", what="the last call to end"),
+    }
 
 
 class Summed(TypedDict):
-    """Whether a reference came back, and behind it the total, the additions in a row, and whether `tree_sum` returned first."""
+    """What `tree_sum` gave back, and behind a reference the total, the additions in a row, and whether `tree_sum` returned first."""
 
-    reference: bool
+    type: str
     total: Any
     depth: int
     returned_first: bool
@@ -144,36 +151,7 @@ def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> Summed:
     given_back = tree_sum(add, refs)
     rendezvous.signal(point, "returned")
     if not isinstance(given_back, ray.ObjectRef):
-        return {"reference": False, "total": None, "depth": 0, "returned_first": False}
+        kind = "the total" if _is_ours(given_back) else type(given_back).__name__
+        return {"type": kind, "total": None, "depth": 0, "returned_first": False}
     total, depth, on_time = ray.get(given_back)
-    return {"reference": True, "total": total, "depth": depth, "returned_first": on_time}
-
-
-class Mixed(TypedDict):
-    """The results of calls of which one is long, whether `limit` of them met, and whether others were launched meanwhile."""
-
-    values: list
-    full: bool
-    kept_moving: bool
-
-
-def one_long_many_short(bounded_map: Callable, xs: list[int], limit: int) -> Mixed:
-    """Return the results for calls of which the first `limit` meet, and the first of all only ends once the last has begun."""
-    point = rendezvous.new_point()
-
-    def work(x: int) -> list:
-        place = xs.index(x)
-        rendezvous.signal(point, str(place))
-        full = place >= limit or all(
-            rendezvous.wait_for(point, str(other), what=f"{limit} calls to run at the same time")
-            for other in range(limit)
-        )
-        kept_moving = place > 0 or rendezvous.wait_for(point, str(len(xs) - 1), what="the last call to start")
-        return [x * x, full, kept_moving]
-
-    results = bounded_map(work, xs, limit)
-    return {
-        "values": [value for value, _, _ in results],
-        "full": all(full for _, full, _ in results),
-        "kept_moving": all(moving for _, _, moving in results),
-    }
+    return {"type": "ObjectRef", "total": total, "depth": depth, "returned_first": on_time}
