@@ -2,7 +2,7 @@
 r"""
 # Chapter 1 · Tasks
 
-Each call of a remote function is a task, and tasks run in parallel.
+Each call to a remote function is a task, and tasks run in parallel.
 
 *About 100 minutes · builds on [Chapter 0](ch00_start.ipynb)*
 
@@ -10,7 +10,7 @@ Each call of a remote function is a task, and tasks run in parallel.
 
 - launch tasks, and gather their results in the order you want;
 - build a graph of tasks by passing references;
-- measure what a task costs, and choose a size that's worth the cost;
+- measure what a task costs, and choose a task size that's worth the cost;
 - limit how many tasks are in flight;
 - decide when Python's own `multiprocessing` is enough.
 """
@@ -51,13 +51,13 @@ r"""
 The sleep stands for work but needs no CPU time, so you'll see the same on every machine.
 
 `ray.remote` turns a function into a [remote function](../docs/glossary.md#remote-function).
-Calling its `.remote(...)` launches a [task](../docs/glossary.md#task) and returns an [object reference](../docs/glossary.md#object-reference) at once.
+Calling its `.remote(...)` method launches a [task](../docs/glossary.md#task) and returns an [object reference](../docs/glossary.md#object-reference) at once.
 `ray.get(ref)` waits for the task and returns its result.
 
 ![The driver launches a task and holds a reference; a small result comes back in the worker's reply, and a large one goes into the object store](../img/ch01_references.svg)
 
 A result of up to about 100 kB comes back in the worker's reply.
-A larger one goes into its node's object store, where `ray.get` reads it.
+A larger one goes into the object store of the worker's node, where `ray.get` reads it.
 """
 
 # %% tags=["demo"]
@@ -74,16 +74,17 @@ print(f"launch {1000 * (launched - start):.1f} ms, ray.get {1000 * (ended - laun
 
 # %% [markdown]
 r"""
-The printed reference encodes the task, its job (the first `01000000`), and which of the task's results it stands for (the second).
+The printed reference encodes the task, its job (the first `01000000`), and which of the task's results it stands for (the second one).
 
-On an idle machine, the launch takes a millisecond or less, and `ray.get` takes the 200 ms of the sleep, so your program is free to launch more tasks in between.
+On an idle machine, the launch takes a millisecond or less, and `ray.get` waits for the rest of the 200 ms.
+In between, your program is free to launch more tasks.
 
 You'll also see `@ray.remote` written above a function.
 The function's name then stands for the remote function, and calling it without `.remote` raises a `TypeError`.
-`ray.remote(function)` leaves the function unchanged, so this course mostly uses that form.
+`ray.remote(function)` leaves the function as it was, so you can still call it, and this course mostly uses that form.
 
 Your turn: write `as_task`, which launches a task and returns its reference without waiting.
-If your function does wait, the check takes 20 s.
+If `as_task` does wait, the check takes 20 s.
 """
 
 
@@ -117,9 +118,10 @@ r"""
 ## Launch first, gather later
 
 The classic mistake with Ray is a `ray.get` in the wrong place.
-Below, eight tasks of 0.2 s run on four workers, twice: first with `ray.get` in the loop that launches them, and then with `ray.get` after the loop.
+Below, two programs run eight tasks of 0.2 s on four workers.
+The first one calls `ray.get` in the loop that launches the tasks, and the second one calls it after the loop.
 
-**Predict:** how many seconds does the second version take?
+**Predict:** how many seconds does the second program take?
 """
 
 # %% tags=["demo"]
@@ -156,7 +158,7 @@ In the lower plot, the program launches all eight tasks before it waits, so they
 Only the `ray.get` has moved.
 
 Write that pattern as a function, `parallel_map`.
-In the check, the first call waits up to 20 s for the last one to start, so a wrong answer may take that long.
+In the check, the first call waits up to 20 s for the last one to start, so checking a wrong answer may take that long.
 """
 
 
@@ -210,9 +212,10 @@ while pending:
 r"""
 The shortest sleep comes first.
 You get results in the order in which the tasks end, as long as your loop is faster than the tasks.
-If several references are ready, Ray doesn't guarantee which of them `ray.wait` returns, and each of its two lists keeps the order of the list that *you passed*.
+If several references are ready, Ray doesn't guarantee which of them `ray.wait` returns.
+Each of the two lists keeps the order of the list that *you passed*.
 
-Asynchronous reinforcement learning depends on this pattern: the learner takes experience from the workers that have some, and doesn't wait for the slowest.
+Asynchronous reinforcement learning depends on this pattern: the learner takes experience from any worker that has some, and doesn't wait for the slowest one.
 
 Write `first_k`, which returns as soon as it has `k` results.
 """
@@ -240,8 +243,8 @@ check("first_k", first_k)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.wait(refs, num_returns=k)` also returns the first k references, in a single call, but it lists them in the order of `refs`.
-If a loop does more than this one, it may fall behind the tasks, and then it gets those that are ready in any order.
+`ray.wait(refs, num_returns=k)` also finds the first k results, and in a single call, but it lists them in the order of `refs`.
+A loop that does more work than this one may fall behind the tasks, and then it gets those that are ready in an arbitrary order.
 
 The other tasks run to their end.
 If that's a waste, cancel them: `ray.cancel(ref)` stops a running task when the task next executes Python code, so it can't interrupt a long sleep or a wait for a socket.
@@ -252,7 +255,7 @@ If that's a waste, cancel them: `ray.cancel(ref)` stops a running task when the 
 r"""
 ## If you pass a reference to a task, the task receives the value
 
-Ray starts such a task once the value exists, and the function receives the *value*.
+If you pass a reference to `.remote()`, Ray starts the task once the value exists, and the function receives the *value*.
 So you can launch a whole [graph of tasks](../docs/glossary.md#task-graph) at once, and wait only at the end.
 """
 
@@ -300,7 +303,7 @@ The million bytes went into the store (Chapter 2), where the second task read th
 
 Adding up $n$ values one after the other takes $n - 1$ additions in a row.
 In a [tree](../docs/glossary.md#tree-reduction), neighbors are added in parallel, so $\lceil \log_2 n \rceil$ rounds are enough: four rounds for ten values.
-If their number is odd, the last value has no neighbor and moves on to the next round unchanged.
+If there's an odd number of values, the last one has no neighbor and moves on to the next round unchanged.
 Distributed training adds up gradients in trees like this one, or around a ring.
 
 ![Ten values are added by a tree of tasks in four rounds](../img/ch01_tree.svg)
@@ -336,8 +339,8 @@ If you forget it, the total is right for 2, 4, 8, and 16 values, but wrong for e
 
 # %% [markdown]
 r"""
-Try it on eight numbers.
-`ray.put(x)` puts a value into the object store and returns a reference, which you can pass on like the reference of a task.
+Try `tree_sum` on eight numbers.
+`ray.put(x)` puts a value into the object store and returns a reference to it.
 """
 
 # %% tags=["demo"]
@@ -361,11 +364,11 @@ r"""
 A task may launch [nested tasks](../docs/glossary.md#nested-task) and wait for them.
 Below, four parents occupy all four CPUs, and each one waits for two children that sleep for 0.2 s.
 
-**Predict:** does this ever finish?
+**Predict:** do the parents ever finish?
 """
 
 # %% tags=["demo"]
-predict("nested", ..., ["it finishes", "it never finishes"])
+predict("nested", ..., ["they finish", "they never finish"])
 
 # %% tags=["demo"]
 @ray.remote
@@ -378,17 +381,17 @@ start = time.perf_counter()
 with recorded() as family:
     sums = ray.get([parent.remote(x) for x in range(4)])
 print(f"{sums} in {time.perf_counter() - start:.2f} s")
-measured("nested", "it finishes")
+measured("nested", "they finish")
 
 # %% tags=["demo"]
 timeline(family);
 
 # %% [markdown]
 r"""
-It finishes, because Ray releases a parent's CPU while the parent waits in `ray.get`, so the children can run.
+They finish, because Ray releases a parent's CPU while the parent waits in `ray.get`, so the children can run.
 But the parents still occupy their processes, so Ray had to start extra workers for the children.
-A process takes a second or more to start, so you probably waited longer than two rounds of sleeps.
-Ray stops them again after a few idle seconds.
+A process takes a second or more to start, so you probably waited longer than the 0.4 s of two rounds.
+Ray stops the extra workers again after a few idle seconds.
 
 Use nested tasks for work that splits up as it proceeds, not for every loop.
 Chapter 4 shows how they *can* deadlock.
@@ -407,7 +410,7 @@ r"""
 
 For each task, Ray packs the arguments, finds a free CPU, sends a message to a worker, and sends back the result.
 How large is this [overhead](../docs/glossary.md#overhead) on *your* machine?
-`square` does almost nothing, so nearly all of the time of its tasks is overhead.
+`square` does almost nothing, so nearly all of the time that its tasks take is overhead.
 
 **Predict:** how many `square` tasks can your machine run per second: a hundred, a thousand, or ten thousand?
 """
@@ -433,12 +436,12 @@ measured("tasks_per_second", 1 / together)
 
 # %% [markdown]
 r"""
-One at a time, every task takes a whole round trip.
-Together, the round trips overlap.
+If you run tasks one at a time, each one takes a whole round trip.
+If you launch them together, the round trips overlap.
 
 Ray's authors measured 1.8 million tasks per second on 100 machines (Moritz et al. 2018, section 5.1).
 You have one driver, which shares its machine with the workers.
-With more drivers and machines, more tasks run per second, but a single task doesn't get any cheaper.
+If processes on many machines launch tasks, more tasks run per second, but a single task doesn't get any cheaper.
 
 You can also make tasks more expensive than they need to be.
 Each call of `ray.remote(function)` makes a new remote function, which Ray pickles and stores in the GCS, the cluster's control service, and which each worker has to fetch.
@@ -465,10 +468,10 @@ display(compare_times({"made once": made_once, "made in the loop": made_in_the_l
 
 # %% [markdown]
 r"""
-Even then, a task should take longer than its overhead.
+Even then, each task should do enough work to be worth its overhead.
 The next cell runs tasks that sleep for 0.3 to 100 ms, and compares their speed with that of four ideal workers without overhead.
 
-**Predict:** how many milliseconds must a task take to reach at least half of the ideal speed?
+**Predict:** how many milliseconds must each task last for the workers to reach half of that speed?
 """
 
 # %% tags=["demo"]
@@ -520,7 +523,7 @@ check("batched", batched)
 
 # %% [markdown]
 r"""
-How much faster are batches of 50 than a task for every input?
+How much faster are batches of 50 than one task per input?
 """
 
 # %% tags=["demo"]
@@ -600,7 +603,7 @@ So if results are large, use each one as it arrives, and drop its reference, ins
 r"""
 ## On one machine, a process pool may be enough
 
-Python's `multiprocessing` comes with [process pools](../docs/glossary.md#process-pool), so let's give a pool and Ray the same job: estimate $\pi$ from random points.
+Python's `multiprocessing` module has [process pools](../docs/glossary.md#process-pool), so let's give a pool and Ray the same job: estimate $\pi$ from random points.
 A point in the unit square lies inside the quarter circle with probability $\pi / 4$.
 
 | | `multiprocessing` | Ray |
@@ -667,10 +670,9 @@ measured("faster_call", table.loc["one call (µs)"].idxmin())
 r"""
 Usually, the pool starts faster and its calls cost less, because a pipe between two processes is simpler than a scheduler.
 For real work, the overhead hardly matters, and both take about the same time.
-On a busy machine, a row can come out the other way around.
 
 On one machine, a pool is enough to map a function over a list.
-Ray is worth its overhead if tasks depend on other tasks, data are large, state must outlast a call, processes may die, or one machine is too small.
+Ray is worth its overhead if tasks depend on other tasks, the data is large, state must outlast a call, processes may die, or one machine is too small.
 
 Here is the same work in a single process:
 """
@@ -691,22 +693,20 @@ r"""
 - You can launch tasks first, and gather their results in order or as they become ready.
 - You can build a graph of tasks by passing references.
 - You can measure what a task costs, and batch work that's too small for a task.
-- You can limit the tasks in flight.
-- You can decide whether a process pool is enough.
+- You can limit the tasks in flight, and decide whether a process pool is enough.
 
 ## Traps
 
 - **`ray.get` in the loop that launches**: the tasks run one after the other, without a warning.
 - **`ray.remote(f)` in a loop**: Ray exports a new function for every call.
 - **The first tasks** also start their workers, so warm up before you measure.
-- **`ray.wait` keeps the order of its argument**, even with `num_returns=k`.
 - **A sleep isn't work.** With `num_cpus=4`, eight sleeps take only two rounds, even on one core.
   Eight computations take as long as your cores need for them.
 - **An interrupt (■)** ends your cell, but not the tasks that it launched.
   They keep running, and the tasks of your next cell wait until CPUs are free.
   `ray.cancel(ref, force=True)` kills a task's process, and a restart of the kernel ends all tasks.
 - **After a restart of the kernel**, your variables are gone.
-  Choose *Run All Above Selected Cell* in the *Run* menu.
+  To bring them back, choose *Run All Above Selected Cell* in the *Run* menu.
 
 ## Read on
 
