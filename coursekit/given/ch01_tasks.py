@@ -105,7 +105,7 @@ def finish_in_order(first_k: Callable, order: list[int], k: int) -> Finished:
         needed = place < k
         before, what = (f"ended-{place - 1}", "another call to end") if needed else ("returned", "`first_k` to return")
         try:
-            on_time = place == 0 or rendezvous.wait_for(point, before, what=what)
+            on_time = place == 0 or rendezvous.wait_for(point, before, unless="alone", what=what)
         except KeyboardInterrupt:
             rendezvous.signal(point, "cancelled")
             raise
