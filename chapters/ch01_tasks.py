@@ -444,7 +444,7 @@ You have one driver, which shares its machine with the workers.
 If processes on many machines launch tasks, more tasks run per second, but a single task doesn't get any cheaper.
 
 You can also make tasks more expensive than they need to be.
-Each call of `ray.remote(function)` makes a new remote function, which Ray pickles and stores in the GCS, the cluster's control service, and which each worker has to fetch.
+Each call to `ray.remote(function)` makes a new remote function, which Ray pickles and stores in the GCS, the cluster's control service, and which each worker has to fetch.
 So make it once, before the loop.
 `compare_times` alternates between both ways, and reports the ratio of their times with a 95% confidence interval.
 """
@@ -614,7 +614,7 @@ A point in the unit square lies inside the quarter circle with probability $\pi 
 | Reach | one machine | one machine or a cluster, with the same program |
 | Large data | copied to every process, or shared by hand | shared on a node without a copy (Chapter 2) |
 | State | shared by hand, with locks | actors (Chapter 3) |
-| A worker dies | the pool starts another, but its task is lost, and `map` waits forever | tasks are retried; actors restart if configured (Chapter 5) |
+| A worker dies | the pool starts another, but the lost task isn't run again, and `map` waits forever | tasks are retried; actors restart if configured (Chapter 5) |
 | Built on it | PyTorch's `DataLoader`, Gymnasium's `AsyncVectorEnv` | RLlib, Tune, Train, Data, Serve |
 
 The next cell collects Ray's measurements.
