@@ -1,19 +1,19 @@
-# %% [markdown] you_learn_to="share large data without copies, let memory go, spill, stream"
+# %% [markdown] you_learn_to="share large data without copies, free memory, spill to disk, and stream results"
 r"""
 # Chapter 2 · Objects and the object store
 
-One copy lies in the object store, and every task on the node reads it.
+The object store keeps one copy of a large value, and every process on the node reads that copy.
 
 *About 85 minutes · builds on [Chapter 1](ch01_tasks.ipynb)*
 
 **What you will be able to do**
 
 - share a large array with many tasks through one copy, and count the copies in Ray's own records;
-- say which values are read without a copy, and from what size on that pays off on your machine;
-- pass references on, alone and inside lists, and know which arrive as values;
-- find out what still holds an object, and let its memory go when you no longer need it;
-- work on more data than the store can hold;
-- stream results from a task while it makes the next one.
+- tell which values can be read without a copy, and measure the size from which that pays off;
+- predict whether a reference arrives as a value or as a reference;
+- find out what still holds an object, and free its memory;
+- process more data than the store can hold;
+- stream results from a task while it's still working.
 """
 
 # %%
@@ -28,48 +28,53 @@ import pyarrow
 import ray
 import torch
 
-from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, recorded, solution, warm_up
+from coursekit import begin, budget, check, compare_times, hint, measured, objects, passed, predict, progress, quiz
+from coursekit import recorded, solution, warm_up
 from coursekit.given.ch02_objects import (
-    MILLION, add_rows, crossing, in_store, last_number, neighbour, pick, shared, spilled_files
+    MILLION, add_rows, crossing, in_store, last_number, most_waiting, neighbor, pick, shared, spilled_files
 )
 from coursekit.given.object_store import MB, made, store
-from coursekit import objects
 
 begin("ch02_objects")
 
 # %% [markdown]
 r"""
-Unless you say otherwise, Ray sets aside 30 % of the available memory for the object store.
-In this chapter the store gets 128 MB, so you see what happens when it is full.
-`MB` is $2^{20}$ bytes here, and `MILLION` is $2^{20}$ numbers; at 8 bytes each, they take 8 MB.
+By default, Ray sets aside 30% of the available memory for the object store.
+In this chapter, the store gets only 128 MB, so that you can see what happens when it fills up.
+Here, `MB` is $2^{20}$ bytes, and `MILLION` is $2^{20}$ numbers; at 8 bytes each, they take 8 MB.
 """
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray that is already running here: its references and actors are lost
 ray.init(num_cpus=4, object_store_memory=128 * MB, include_dashboard=False)
 warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans eighty-five minutes, with `column_sums` and `read_once` as homework.
-The room usually asks whether all this matters for small data: no, and the second section's plot shows where small ends.
+The room usually asks whether any of this matters for small data.
+It doesn't, and the plot in the second section shows where small ends.
 """
 
 # %% [markdown]
 r"""
-## `ray.put` makes a copy, `ray.get` of an array makes none
+## `ray.put` copies an array, `ray.get` doesn't
 
-Every node has an **object store**: memory that all its processes can see.
-It holds what you put there and the large results of tasks.
+Every node has an [**object store**](../docs/glossary.md#object-store): memory that all processes on the node can see.
+It holds whatever you `ray.put`, and the large results of tasks.
 `ray.put(array)` copies the array into the store and returns a reference.
-`ray.get(ref)` returns an array, but as a **zero-copy view**: it has no numbers of its own and looks at those in the store.
+`ray.get(ref)` returns an array, too, but that array is a [**zero-copy**](../docs/glossary.md#zero-copy) *view*: it has no numbers of its own and reads the ones in the store.
 
-![The driver puts an array into the store, which makes one copy; workers look at that one copy](../img/ch02_store.svg)
+![The driver puts an array into the store, which makes one copy, and the workers read that one copy](../img/ch02_store.svg)
 
-Here are the same million numbers in four forms: a NumPy array, a column of an Arrow table (the format of Parquet files and Ray Data), a PyTorch tensor, and a list.
+The next cell puts the same million numbers into the store in four forms: a NumPy array, a column of an Arrow table (which is how Ray Data keeps tables in memory), a PyTorch tensor, and a list.
+Then it gets each of them back.
 
-**Predict:** which of the four is cheapest to get, and which costs most?
+**Predict:** how many times as long does it take to get the tensor as to get the array?
 """
+
+# %% tags=["demo"]
+predict("tensor", ...)  # times as long
 
 # %% tags=["demo"]
 numbers = np.random.default_rng(0).random(MILLION)  # at 8 bytes each: 8 MB
@@ -84,30 +89,33 @@ for name, value in forms.items():
     ref = ray.put(value)
     ways = {"put": lambda value=value: ray.put(value), "get": lambda ref=ref: ray.get(ref)}
     times[name] = compare_times(ways, repeats=budget(11, 5), progress=False).medians
-(1000 * pandas.DataFrame(times).T).rename(columns="{} (ms)".format).round(2)
+display((1000 * pandas.DataFrame(times).T).rename(columns="{} (ms)".format).round(2))
+measured("tensor", times["torch tensor"]["get"] / times["NumPy array"]["get"])
 
 # %% tags=["demo"]
 forms = value = ways = ref = None  # what these names hold would stay in memory; more on that below
 
 # %% [markdown]
 r"""
-Getting the array costs almost nothing: no number is touched.
-The Arrow table costs hardly more: its memory, too, goes into the store in one piece, and every reader looks at it there.
-The same holds for the numeric columns of a pandas DataFrame, and for arrays inside a dict, a list or a dataclass.
+Getting the array takes almost no time, because no number is copied.
+The Arrow table is about as fast: its memory also goes into the store in one piece, and every reader sees it there.
+The same is true of the numeric columns of a pandas DataFrame, and of arrays inside a dict, a list, or a dataclass.
 
-The **tensor** is copied, although it looks so much like an array: PyTorch pickles its numbers as ordinary bytes, and each reader builds a tensor of its own.
-In reinforcement learning, where weights and batches are tensors, that matters: put `tensor.numpy()`, and make a tensor of the view with `torch.from_numpy`.
-PyTorch then warns that the memory is read-only; heed it.
-The environment variable `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1`, set before you `import ray`, does the same for every contiguous tensor in CPU memory, and strips its `requires_grad`.
+The **tensor** takes many times as long, even though it looks so much like an array.
+PyTorch pickles its numbers as ordinary bytes, so every reader copies them into a tensor of its own.
+In reinforcement learning, weights and batches are tensors, so put `tensor.numpy()` instead, and turn the view back into a tensor with `torch.from_numpy`.
+PyTorch warns you that this memory is read-only, but it doesn't stop you: if you write to the tensor, the numbers change for every reader.
+If you set the environment variable `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1` before you import Ray, Ray does all of this for every contiguous tensor in CPU memory, and the tensor loses its `requires_grad`.
 
-The **list** costs most: each of its numbers is a Python object, and every process that gets the list rebuilds a million.
+The **list** takes the longest.
+Each of its numbers is a Python object, so [serialization](../docs/glossary.md#serialization) has to take a million objects apart, and every process that gets the list has to rebuild them.
 """
 
 # %% tags=["demo"]
 array_ref = ray.put(numbers)
 first, second = ray.get(array_ref), ray.get(array_ref)
 print("the same memory:", np.shares_memory(first, second))
-print("may I write to it?", first.flags.writeable)
+print("can I write to it?", first.flags.writeable)
 try:
     first[0] = 1
 except ValueError as error:
@@ -116,9 +124,9 @@ del first, second
 
 # %% [markdown]
 r"""
-Two gets, one memory.
-You may not write to it, because other processes look at it too: objects are **immutable**.
-To change an array, take a copy (`first.copy()`) or compute a new one (`first + 1`).
+Both views read the same memory.
+You can't write to it, because other processes read it, too: [objects](../docs/glossary.md#object) are **immutable**.
+To change an array, copy it (`first.copy()`) or compute a new one (`first + 1`).
 """
 
 # %%
@@ -131,28 +139,30 @@ quiz("changed_in_a_task", changed_in_a_task)
 
 # %% [markdown]
 r"""
-## Zero-copy pays for large data, not for small
+## Zero-copy pays off for large data, not for small
 
-You might expect the store to be the fastest way to hand over any data.
-Measure it: hand an array over in four ways to another process, which returns its last number.
+You might expect the object store to be the fastest way to pass any data to another process.
+To find out, the next cells pass an array to another process in four ways, and that process returns the last number of the array.
 
 | | |
 |---|---|
-| **pipe** | to a process without Ray: pickled, sent, unpickled |
-| **Ray, by value** | `task.remote(array)`: Ray puts it into the store, and a worker looks at it there; below 100 kB it travels with the task instead |
-| **Ray, by reference** | `task.remote(ref)`: the array was put into the store before |
-| **shared memory** | Python's own, without Ray: the array was copied there before; only the memory's name goes through the pipe |
+| **pipe** | to a process that doesn't use Ray: the array is pickled, sent, and unpickled |
+| **Ray, by value** | `task.remote(array)`: Ray copies the array into the store, and a worker reads it there; an array below 100 kB travels with the task instead |
+| **Ray, by reference** | `task.remote(ref)`: the array is already in the store |
+| **shared memory** | Python's own, without Ray: the array is already there, and only the name of the memory goes through the pipe |
 
-**Predict:** which of the four lines rise with the size?
-Which is lowest for 1 kB, which for 32 MB?
+**Predict:** which of the four is the fastest for an array of 32 MB?
 """
+
+# %% tags=["demo"]
+predict("fastest", ..., ["pipe", "Ray, by value", "Ray, by reference", "shared memory"])
 
 # %% tags=["demo"]
 last_task = ray.remote(last_number)
 
 
-def hand_over(ask, size):
-    """Return the median seconds for each way of handing over an array of `size` bytes."""
+def time_each_way(ask, size):
+    """Return the median seconds for each way of passing an array of `size` bytes."""
     array = np.ones(size // 8)
     with shared(array) as name:
         ref = ray.put(array)
@@ -167,33 +177,36 @@ def hand_over(ask, size):
 
 # %% tags=["demo"]
 sizes = [2**power for power in budget(range(10, 26), (10, 13, 16, 18, 20, 22, 24, 25))]
-with neighbour() as ask:  # starts the process without Ray, and ends it
-    handed = pandas.DataFrame({size: hand_over(ask, size) for size in sizes}).T
+with neighbor() as ask:  # starts the process without Ray, and stops it at the end
+    passing = pandas.DataFrame({size: time_each_way(ask, size) for size in sizes}).T
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(7.5, 4), constrained_layout=True)
-colours = ["#64748b", "#2563eb", "#d97706", "#059669"]
-for name, colour in zip(handed.columns, colours, strict=True):
+colors = ["#64748b", "#2563eb", "#d97706", "#059669"]
+for name, color in zip(passing.columns, colors, strict=True):
     style = "o-" if name in ("pipe", "Ray, by value") else "o--"
-    axes.loglog(handed.index, 1000 * handed[name], style, color=colour, label=name, markersize=4)
+    axes.loglog(passing.index, 1000 * passing[name], style, color=color, label=name, markersize=4)
 axes.set(xlabel="size of the array", ylabel="milliseconds")
-axes.set_title("Solid lines copy the array, dashed lines look at it")
+axes.set_title("Solid lines copy the array, dashed lines read it in place")
 axes.set_xticks([2**10, 2**15, 2**20, 2**25], ["1 kB", "32 kB", "1 MB", "32 MB"])
 axes.minorticks_off()
 axes.legend()
 
 for other in ("Ray, by value", "pipe"):
-    print(f"By reference beats {other!r}", crossing(sizes, handed["Ray, by reference"], handed[other]))
+    print(f"Passing by reference beats {other!r}", crossing(sizes, passing["Ray, by reference"], passing[other]))
+measured("fastest", passing.iloc[-1].idxmin())
 
 # %% [markdown]
 r"""
-The solid lines rise once copying costs more than the call.
-The pipe rises most: it copies the array into a pickle and moves that in small portions, while the processes take turns; Ray by value copies once.
+The solid lines rise once copying the array takes longer than the call itself.
+The pipe's line rises the most: the array is copied into a pickle, and the pickle then moves through the pipe in small chunks.
+Ray copies an array that you pass by value only once.
 The dashed lines stay nearly flat, because nothing is copied.
 
-But flat is not free.
-Ray's dashed line lies at the price of a task (chapter 1), so for small data a plain pipe wins by far, and Python's shared memory is faster than Ray at every size.
-For that price, Ray decides when to free the memory, reaches other machines, and copes when memory runs out.
+But flat doesn't mean free.
+Ray's dashed line shows the overhead of a task, which you measured in Chapter 1.
+So a plain pipe is far faster for small data, and Python's shared memory is faster than Ray at every size.
+In return for the overhead, Ray decides when to free the memory, reaches other machines, and copes when memory runs out.
 
 Two rules follow for Ray.
 Pass **small** data, below about 100 kB, by value.
@@ -210,23 +223,26 @@ quiz("copies_of_an_array", copies_of_an_array)
 
 # %% [markdown]
 r"""
-## By value means one more copy for every task
+## Passing by value makes a copy for every task
 
-In three programs with the same result, four tasks each look at an array of 8 MB.
-`made()` asks Ray how much went into the store in its block.
-A task that sees a *writable* array has its own copy, in its worker's memory.
+The next cells give four tasks an array of 8 MB in three ways: by value, by reference, and in a [**closure**](../docs/glossary.md#closure), a function that uses a variable from outside itself.
+`made()` asks Ray how much went into the store while its block ran.
+Each task also tells whether its array is *writable*, because a writable array is a copy in the worker's own memory.
 
-**Predict:** how many MB go into the store in each case, and when do the tasks have copies of their own?
+**Predict:** if the four tasks run a closure that uses the array, how many MB go into the store?
 """
 
 # %% tags=["demo"]
+predict("closure", ...)  # MB
+
+# %% tags=["demo"]
 def can_write(array):
-    """Return whether this task has a copy of its own: the store's is read-only."""
+    """Return whether this task has a copy of its own: the store's copy is read-only."""
     return array.flags.writeable
 
 # %% tags=["demo"]
 def by_value():
-    """Hand over the array itself."""
+    """Pass the array itself."""
     task = ray.remote(can_write)
     return ray.get([task.remote(numbers) for _ in range(4)])
 
@@ -238,7 +254,7 @@ def by_closure():
 
 
 def by_reference():
-    """Hand over a reference."""
+    """Pass a reference."""
     ref, task = ray.put(numbers), ray.remote(can_write)
     return ray.get([task.remote(ref) for _ in range(4)])
 
@@ -251,30 +267,32 @@ for way in (by_value, by_closure, by_reference):
         seconds = time.perf_counter() - start
     rows[way.__name__] = [copies.objects, copies.megabytes, sum(writable), 1000 * seconds]
 columns = ["objects put", "MB put", "tasks with a copy of their own", "ms"]
-pandas.DataFrame(rows, index=columns).T.astype(int)
+display(pandas.DataFrame(rows, index=columns).T.astype(int))
+measured("closure", round(rows["by_closure"][1]))
 
 # %% [markdown]
 r"""
-- **By value**: Ray does not notice that it is the same array, and puts it into the store once for every `.remote(...)`.
-- **By closure**: the function uses `numbers`, so the array travels *inside the function*.
-  Nothing goes into the store, but that is bad news: Ray pickles the function, array and all, and keeps it in the GCS, which is not made for that; every worker then unpickles it.
-  From 10 MB Ray warns, which this array just escapes; from 100 MB it refuses.
-- **By reference**: one copy, for four tasks or four thousand.
+- **By value**: Ray doesn't notice that it's the same array every time, so each `.remote(...)` puts another copy into the store.
+- **By closure**: nothing goes into the store, but that's bad news, because the array travels *inside the function*.
+  Ray pickles the function together with the array and keeps it in the GCS, Ray's control service, which isn't made for large data.
+  Then every worker unpickles a copy of its own.
+  Above 10 MB, Ray warns you, and this array is just small enough to escape the warning; above 100 MB, Ray refuses.
+- **By reference**: there's one copy, for four tasks or four thousand.
 
-A *reference* inside a function, as in `lambda: can_write(ray.get(ref))`, makes only one copy, but it is a trap of its own.
-Ray cannot tell when nothing needs the function any more, so it keeps that object as long as your program runs.
+If you put a *reference* into a closure, as in `lambda: can_write(ray.get(ref))`, there's only one copy, but you're in another trap.
+Ray can't tell when the function is last needed, so it keeps the object for as long as your program runs.
 
-Write `share_once` for any function and array.
-The check counts the copies in the same records.
-It also makes two calls wait up to 20 s for each other, so do not wait inside the loop.
+Write `share_once`, which calls `function(array, x)` in a task for each `x` and returns the results.
+The check counts the copies in Ray's records.
+It also makes two calls wait for each other, for up to 20 s, so launch all tasks before you wait for a result.
 """
 
 
 # %%
 def share_once(function, array, xs):
-    """Return [function(array, x) for x in xs], each call in a task of its own.
+    """Return [function(array, x) for x in xs], with each call in a task of its own.
 
-    The array is put into the store once.
+    The array is put into the store once, and nothing holds it afterward.
     """
     ### BEGIN SOLUTION
     ref = ray.put(array)
@@ -288,8 +306,8 @@ check("share_once", share_once)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.put` in the comprehension, `[task.remote(ray.put(array), x) for x in xs]`, is the same mistake: one copy for each task.
-The check refuses a reference that the function *captures*, `ray.remote(lambda x: function(ray.get(ref), x))`, because its memory never returns.
+If you call `ray.put` inside the comprehension, `[task.remote(ray.put(array), x) for x in xs]`, you're back at one copy per task.
+The check also refuses a reference in a closure, `ray.remote(lambda x: function(ray.get(ref), x))`, because its memory is never freed.
 """
 
 # %% tags=["demo"]
@@ -300,15 +318,15 @@ if passed("share_once"):
 
 # %% [markdown]
 r"""
-## Cut inside the task, not in the driver
+## Slice inside the task, not in the driver
 
-Several tasks share the work on one large matrix.
-The obvious way is to cut the matrix first and send each task its part.
-But the matrix is already in the store, and the parts would go there again.
-Pass each task the whole matrix by reference instead, which costs nothing, and let it cut its part out of the view.
+Suppose several tasks share the work on one large matrix.
+The obvious approach is to slice the matrix in the driver and send a block to each task.
+But the matrix is already in the store, and the blocks would be copied into it again.
+Instead, pass the whole matrix to every task by reference, which copies nothing, and let each task slice its own block out of the view.
 
-For that, the part must itself be a view.
-Some ways of cutting make one, others a copy:
+This works only if the block is a view, too.
+Some ways of selecting rows return a view, and others return a copy:
 """
 
 # %% tags=["demo"]
@@ -324,18 +342,17 @@ views = {name: np.shares_memory(part, matrix) for name, part in parts.items()}
 pandas.DataFrame({"a view of the store": views})
 
 # %% tags=["demo"]
-matrix = parts = None  # as long as a view exists, the matrix stays in the store; more on that below
+matrix = parts = None  # while any view exists, the matrix stays in the store; more on that below
 
 # %% [markdown]
 r"""
-A slice with a colon is a view, and `np.array_split` cuts with such slices.
-Choosing rows by a list copies them, and so does any arithmetic.
+A slice with a colon is a view, and `np.array_split` uses such slices.
+Selecting rows with a list of numbers copies them, and so does any arithmetic.
 
-Write `column_sums` for a matrix in the store.
-`add_rows(rows)` adds up some rows and returns the sum of each column.
-Call it once in each of `blocks` tasks, each time on that task's own rows.
-The rows need not divide evenly; a task can read their number from the matrix.
-The check makes two blocks wait for each other, for up to 20 s.
+Write `column_sums`, which adds up each column of a matrix in the store.
+Launch exactly `blocks` tasks, and let each one pass its own rows to `add_rows(rows)`, which returns the sum of each column of those rows.
+The rows may not divide evenly, and a task can read their number from the matrix.
+The check makes two of the blocks wait for each other, for up to 20 s.
 """
 
 
@@ -343,8 +360,8 @@ The check makes two blocks wait for each other, for up to 20 s.
 def column_sums(add_rows, ref, blocks):
     """Return the column sums of the matrix behind `ref`, shape [columns].
 
-    Each of `blocks` tasks calls `add_rows` on its own rows, side by side. No number of the matrix is copied, neither in the
-    store nor in a task.
+    Each of `blocks` tasks calls `add_rows` on its own rows, in parallel. No rows are copied, neither into the store nor in
+    a task, and nothing holds the matrix afterward.
     """
     ### BEGIN SOLUTION
     @ray.remote
@@ -360,9 +377,9 @@ check("column_sums", column_sums)
 
 # %% [markdown] tags=["solution"]
 r"""
-`np.array_split` cuts nearly equal views, so nothing is lost if the rows do not divide evenly.
-`matrix[block::blocks]` works too: every `blocks`-th row is also a view.
-With 1 MB none of this is worth the trouble; with 10 GB it decides whether the program runs at all.
+`np.array_split` returns views of nearly the same size, so no row is lost if the rows don't divide evenly.
+`matrix[block::blocks]` works, too, because a slice with a step is also a view.
+For 1 MB, none of this is worth the trouble; for 10 GB, it decides whether the program runs at all.
 """
 
 # %% tags=["demo"]
@@ -377,11 +394,11 @@ if passed("column_sums"):
 r"""
 ## A reference in a list stays a reference
 
-Chapter 1 said: pass a reference to `.remote(...)`, and the task sees the value.
-More precisely, that holds for a reference that is an **argument of its own**.
-Inside a list, a dict or an object it stays a reference.
+In Chapter 1, you passed a reference to `.remote(...)`, and the task received the value.
+To be precise, this happens only if the reference is **an argument by itself**.
+Inside a list, a dict, or another object, it stays a reference.
 
-![f.remote(ref) waits for the value and sees it; f.remote([ref]) may start at once and sees a list with a reference](../img/ch02_nested.svg)
+![f.remote(ref) waits for the value, and the task receives it; f.remote([ref]) can start right away, and the task receives a list with a reference](../img/ch02_nested.svg)
 """
 
 # %% tags=["demo"]
@@ -403,8 +420,8 @@ print(ray.get(what_arrives.remote(*refs)))
 
 # %% [markdown]
 r"""
-Ray does find the two references while it pickles the list, and keeps their objects in the store as long as the list needs them.
-It leaves them as references on purpose: the task can `ray.get` the ones it needs, or pass them on, without fetching the rest.
+Ray does find the two references when it pickles the list, and it keeps their objects in the store for as long as the list needs them.
+It leaves them as references on purpose, so that the task can `ray.get` the ones it needs, or pass them on, without fetching the rest.
 """
 
 # %%
@@ -417,11 +434,11 @@ quiz("reference_in_a_list", reference_in_a_list)
 
 # %% [markdown]
 r"""
-Now write a pipeline with two stages.
-Tasks call `prepare(value)` for each value, side by side.
-Then **one** task calls `join(values)` with a list or tuple of all the results.
-You get references and return a reference, and your function never fetches a value.
-The check creates the first value only after your function has returned; if your function waits for it, the check waits 20 s.
+Now write `pipeline`, which has two stages.
+First, `prepare(value)` runs for each value, in a task of its own.
+Then **one** task calls `join(values)` with a list or tuple of all the results, in the order of `refs`.
+Your function takes references and returns a reference, and it never waits for a value.
+The check creates the first value only after your function has returned; if your function waits for that value, the check waits for 20 s.
 """
 
 
@@ -429,7 +446,7 @@ The check creates the first value only after your function has returned; if your
 def pipeline(prepare, join, refs):
     """Return a reference to join([prepare(value), ...]) for the values behind `refs`.
 
-    Every call runs in a task of its own. Returns before any value exists: there is no `ray.get` in the driver.
+    Every call runs in a task of its own. The function returns before any value exists: there's no `ray.get` in the driver.
     """
     ### BEGIN SOLUTION
     prepare_task = ray.remote(prepare)
@@ -447,23 +464,23 @@ check("pipeline", pipeline)
 
 # %% [markdown] tags=["solution"]
 r"""
-You can also pass the list and call `ray.get` *inside* the task: `ray.remote(lambda refs: join(ray.get(refs)))`.
-That task starts early and waits in its own process; with `*`, Ray starts it when everything is ready.
+You can also pass the list itself and call `ray.get` *inside* the task: `ray.remote(lambda refs: join(ray.get(refs)))`.
+That task starts early and waits in its worker, whereas with `*`, Ray starts the task only when all of the values exist.
 """
 
 # %% [markdown]
 r"""
 ## The caller owns the result, not the worker
 
-Every object has an **owner**: the process that called `ray.put` or, for a task's result, launched the task.
-The owner counts the references, and knows how to compute a result again and where the copies are.
-When the owner dies, the object is lost, even if its bytes still lie in the store.
+Every object has an [**owner**](../docs/glossary.md#owner): the process that called `ray.put` or, for the result of a task, the process that launched the task.
+The owner counts the references to the object, knows where the copies are, and can have a lost result computed again.
+When the owner dies, the object is lost, even if its bytes are still in the store.
 
 So a task should `return array`, not `return ray.put(array)`.
-The second form gives you a reference to a reference, needs a second `ray.get`, and makes the *worker* the owner.
-The next cell does both, and then kills the workers.
+The second form returns a reference to a reference, needs a second `ray.get`, and makes the *worker* the owner.
 
-**Predict:** which array is still there?
+The next cell does both and then kills the workers.
+Which of the two arrays will still be there?
 """
 
 # %% tags=["demo"]
@@ -486,7 +503,7 @@ with recorded() as run:
 
 for worker in {task["worker_pid"] for task in run.tasks()}:
     psutil.Process(worker).kill()
-time.sleep(1)  # until Ray has noticed
+time.sleep(1)  # by then, Ray has noticed
 for name, ref in {"returned": returned, "put": inner}.items():
     try:
         print(f"{name}: {ray.get(ref)[0]}")
@@ -496,33 +513,38 @@ del returned, put, inner, ref
 
 # %% [markdown]
 r"""
-The returned array survives: your notebook launched the task, so it owns the result.
-The other array died with the worker that had put it.
-Crashes and lost nodes do the same (chapter 5).
+The returned array survives, because your notebook launched the task and so owns the result.
+The other array is lost with the worker that put it.
+A crash or a lost node has the same effect (Chapter 5).
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time.
-After the demonstration with the killed workers, the room usually asks what happens when the *driver* dies: everything it owns goes, which here is everything.
-Detached actors (chapter 3) let something outlive its program.
+This is half-time.
+After the demonstration with the killed workers, the room usually asks what happens if the *driver* dies.
+Everything that it owns is lost, which in this chapter is everything.
+With detached actors (Chapter 3), something can outlive its program.
 """
 
 # %% [markdown]
 r"""
-## Memory returns when the last reader lets go
+## Memory is freed when nothing holds the object anymore
 
-An object stays in the store as long as something can still reach it: a reference, a task launched with it, or a **view** of its memory.
-You need not free anything, but you can keep things by accident.
+An object stays in the store as long as something can still reach it: a reference, another object that contains a reference, a task that takes it as an argument, or a **view** of its memory.
+You don't have to free anything yourself, but it's easy to keep something by accident.
 
-`in_store()` returns the MB in the store, after a moment's wait, because Ray frees memory in batches, here about one a second.
-The cell subtracts what is there at its start.
+The next cell puts an array of 8 MB and then gives up what holds it, step by step.
+`in_store()` returns the number of MB in the store.
+It waits a moment first, because Ray frees memory in batches, here about once a second.
 
-**Predict** the four numbers before you run the cell; the array takes 8 MB.
+**Predict:** when all that's left is a view of five of the numbers, how many of the 8 MB are still in the store?
 """
 
 # %% tags=["demo"]
-array_ref = refs = None  # what earlier cells have put
+predict("view", ...)  # MB
+
+# %% tags=["demo"]
+array_ref = refs = None  # what earlier cells put
 before = in_store()
 ref = ray.put(numbers)
 print("put:", in_store() - before, "MB")
@@ -531,23 +553,25 @@ del ref
 print("one of two references deleted:", in_store() - before, "MB")
 row = ray.get(same)[:5]
 del same
-print("no reference left, but a view of five numbers:", in_store() - before, "MB")
+with_view = in_store() - before
+print("no reference left, but a view of five numbers:", with_view, "MB")
 kept = row.copy()
 del row
 print("the view replaced by a copy:", in_store() - before, "MB")
+measured("view", with_view)
 
 # %% [markdown]
 r"""
-Getting the array freed nothing, and neither did deleting the references.
-The third line surprises most people: five numbers, 40 bytes in all, keep 8 MB in the store.
+Getting the array didn't free anything, and neither did deleting the references.
+The third line surprises most people: five numbers, 40 bytes in all, keep all 8 MB in the store.
 
-When memory does not return, find out what holds it.
-`objects()` lists Ray's records, one line for each object that a process refers to.
-The next cell makes a reference and a view:
+If memory isn't freed, find out what holds it.
+`objects()` lists Ray's records, with one row for each object that a process refers to.
+The next cell creates a reference and a view, and lists the large objects:
 """
 
 # %% tags=["demo"]
-gc.collect()  # lets go of the error that you caught above, and of what it holds; more on that below
+gc.collect()  # frees the error that you caught above, and what it holds; more on that below
 held = ray.put(numbers)  # a reference
 looked_at = ray.get(ray.put(numbers))[:5]  # a view, and no reference
 large = [row for row in objects() if (row["size"] or 0) >= MB]
@@ -558,18 +582,17 @@ held = looked_at = None
 
 # %% [markdown]
 r"""
-`local` is a reference, `pinned` is a view, and `pid` says in which process.
-If you cannot explain a line, look for a forgotten name, or a function that carries a reference.
+`local` means that the process holds a reference, `pinned` means that it holds a view, and `pid` is the process.
+If you can't explain a row, look for a variable that you forgot, or for a function that carries a reference.
 
-A notebook has hiding places of its own.
-A cell that ends with `ray.get(ref)` shows the array, and IPython remembers it in `Out` and `_`, so the view lives as long as the kernel.
+A notebook has its own hiding places.
+If a cell ends with `ray.get(ref)`, Jupyter shows the array and also keeps it in `Out` and `_`, so the view exists until the kernel stops.
 End such a line with a semicolon, or show something smaller.
-A caught error is another: its traceback remembers the arguments of `ray.get`.
-Python frees it only when its garbage collector finds the cycle, which `gc.collect()` does now.
-Without that line, the table would have a third row, for the array whose worker was killed.
+A caught error is another hiding place, because its traceback refers to the arguments of `ray.get`.
+Python frees the error only when its garbage collector runs, and `gc.collect()` runs it at once.
 
-`let_go` takes the first row out of each of many arrays.
-The check keeps your rows, deletes its own references, and asks Ray's records what still uses the arrays.
+Write `let_go`, which takes the first row out of each of many arrays.
+The check keeps your rows, deletes its own references, and asks Ray's records what still holds the arrays.
 """
 
 
@@ -586,8 +609,8 @@ check("let_go", let_go)
 
 # %% [markdown] tags=["solution"]
 r"""
-A task that returns only the row works as well, and better on a cluster: the arrays need not travel to the driver's node.
-On the command line, `ray memory` (chapter 19) shows the records of `objects()` for a whole cluster: `PINNED_IN_MEMORY` marks a view, `LOCAL_REFERENCE` a reference.
+A task that returns only the row works, too, and it's better on a cluster, because the arrays don't have to travel to the driver's node.
+On the command line, `ray memory` (Chapter 19) shows the records of `objects()` for a whole cluster: `PINNED_IN_MEMORY` stands for a view, and `LOCAL_REFERENCE` for a reference.
 """
 
 # %%
@@ -600,13 +623,14 @@ quiz("row_of_a_matrix", row_of_a_matrix)
 
 # %% [markdown]
 r"""
-## A full store moves to disk
+## A full object store spills to disk
 
-If everything in the store is still needed and more objects come, Ray **spills**: once the store is 80 % full, it writes older objects to files, and may drop their memory when it needs room.
-When a process gets a dropped object, Ray **restores** it, reading it back into the store.
-Your program stays as it is.
+Sometimes everything in the store is still needed, and more objects arrive.
+Then Ray [**spills**](../docs/glossary.md#spilling): once the store is 80% full, Ray writes objects that no process is using to files, and it drops them from memory when it needs the room.
+When a process gets an object that was dropped, Ray **restores** it by reading it back into the store.
+You don't have to change your program.
 
-![Six blocks for a store with room for four: two older ones are on disk, and come back when a process gets them](../img/ch02_spill.svg)
+![Six blocks and a store with room for four: two blocks are on disk, and each comes back when a process gets it](../img/ch02_spill.svg)
 
 The next cell puts 24 blocks of 8 MB, 192 MB in all, into the store of 128 MB.
 `store()` returns Ray's records of the store as a dict.
@@ -625,32 +649,33 @@ print("files:", spilled_files())
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(7.5, 3.5), constrained_layout=True)
-for name, colour in {"in the store": "#d97706", "written to disk": "#64748b"}.items():
-    axes.plot(filling.index, filling[name], "o-", color=colour, label=name, markersize=4)
+for name, color in {"in the store": "#d97706", "written to disk": "#64748b"}.items():
+    axes.plot(filling.index, filling[name], "o-", color=color, label=name, markersize=4)
 axes.axhline(128, color="#d97706", linestyle="--", linewidth=1)
-axes.text(1, 131, "what the store may use", color="#b45309")
+axes.text(1, 131, "the size of the store", color="#b45309")
 axes.axhline(0.8 * 128, color="#d97706", linestyle=":", linewidth=1)
-axes.text(1, 0.8 * 128 + 3, "80 % of it: Ray begins to write", color="#b45309")
-axes.set(xlabel="blocks of 8 MB put", ylabel="MB", ylim=(0, 150))
-axes.set_title("When the store is 80 % full, older blocks go to disk")
+axes.text(1, 0.8 * 128 + 3, "80% full: Ray starts to spill", color="#b45309")
+axes.set(xlabel="number of 8 MB blocks put", ylabel="MB", ylim=(0, 150))
+axes.set_title("Once the store is 80% full, blocks are written to disk")
 axes.legend(loc="lower right");
 
 # %% [markdown]
 r"""
-When the store passes 80 %, a batch of blocks goes to disk together: Ray writes many small objects into one file.
-So the grey line rises in a step and then stays flat for a while.
-Ray writes in the background, so one or two more puts may come before the step shows.
-The memory does not return at once: a written block stays in memory until a new one needs room; then Ray drops several together, hence the teeth of the orange line.
+Once the store is more than 80% full, Ray writes a whole batch of blocks, many of them into one file.
+So the gray line rises in one step, perhaps one or two puts later, because Ray writes in the background.
+A block that has been written stays in memory until a new block needs the room.
+Then Ray drops several blocks together, which explains the teeth in the orange line.
 
-The slowest `ray.put` is the one that waits for the first file, because Ray must first start the processes that write it.
+The slowest `ray.put` waits for the first file, because Ray has to start the processes that write it.
 
-Reading costs too.
-If you read all the blocks in order, and then read them again, the second round is hardly faster: Ray has dropped the first blocks again to make room for later ones.
-Hence the rule for data that does not fit: **do everything with a block while it is there**.
-Let the outer loop go over the blocks and the inner one over what you do with each, and never hold all blocks together.
+Reading takes time, too.
+If you read all the blocks in order and then read them all again, the second round is hardly faster, because Ray had to drop blocks to restore others.
+So the rule for data that doesn't fit is to **do everything with a block while it's in the store**: put the blocks in the outer loop, and what you do with each block in the inner loop.
+And never hold all the blocks at once, because Ray can't spill a block while a process has a view of it.
 
-The exercise gives you `functions`, a list of functions that each take one block.
-The check has 24 blocks too, and asks Ray how often it had to restore one, and how many were in use at once.
+Write `read_once`, which calls every function in `functions` on every block.
+The check moves 24 blocks of its own to disk and asks Ray how often it restored one, and how many were in use at once.
+Ray sometimes restores a block twice if many tasks wait for blocks, so the check allows 34 restores.
 """
 
 
@@ -658,7 +683,7 @@ The check has 24 blocks too, and asks Ray how often it had to restore one, and h
 def read_once(functions, refs):
     """Return one list for each function: its results for all blocks behind `refs`, in order.
 
-    Each block is read once. It is enough to hold one at a time; the check allows 4.
+    Each block is restored once. A process uses at most 4 blocks at once, and it uses them in the store, without a copy.
     """
     ### BEGIN SOLUTION
     by_block = []
@@ -674,20 +699,20 @@ check("read_once", read_once)
 
 # %% [markdown] tags=["solution"]
 r"""
-`zip(*by_block)` transposes the table: one row for each block becomes one row for each function.
+`zip(*by_block)` transposes the table, so one row per block becomes one row per function.
 You could also launch a task for each block, `ray.remote(lambda block: [f(block) for f in functions])`.
-That works in parallel; Ray then restores blocks ahead of time, some perhaps twice, and the check allows for that.
+The tasks run in parallel, and Ray restores the blocks before the tasks start, perhaps some of them twice.
 """
 
 # %% [markdown]
 r"""
-Compare the two orders of the loops, with four functions on your 24 blocks.
-The check has put 192 MB of its own into the store, which pushed your blocks out: now they are all on disk.
+Compare the two orders of the loops, with four functions and your 24 blocks.
+All of your blocks are on disk now, because the check's own blocks pushed them out of the store.
 """
 
 # %% tags=["demo"]
 def function_by_function(functions, refs):
-    """Return the same as read_once, with the loops the wrong way round."""
+    """Return the same as read_once, with the loops in the wrong order."""
     return [[function(ray.get(ref)) for ref in refs] for function in functions]
 
 
@@ -700,8 +725,8 @@ if passed("read_once"):
 
 # %% [markdown]
 r"""
-In the wrong order, each function goes through all the blocks: up to 4 × 24 = 96 restores, because each round pushes out what the next needs.
-In the right order, each block comes back once: 24 restores, or a few less if some blocks were still in memory.
+In the wrong order, every function goes through all the blocks, and each round pushes out the blocks that the next round needs, so there are up to 4 × 24 = 96 restores.
+In the right order, each block comes back once, so there are 24 restores, or a few less if some blocks were still in memory.
 """
 
 # %%
@@ -714,8 +739,8 @@ quiz("store_is_full", store_is_full)
 
 # %% [markdown]
 r"""
-When the last reference to an object goes, its file goes too; a shared file goes with its last object.
-If a file is left, an object of yours still lives in it, such as the array of a `share_once` whose function carried the reference.
+When nothing holds an object anymore, Ray also deletes its copy on disk, and a file that several objects share is deleted with the last of them.
+If a file is left, it contains an object that something still holds, such as the array of a `share_once` whose function carried the reference.
 """
 
 # %% tags=["demo"]
@@ -724,33 +749,37 @@ print(in_store(), "MB in the store, and these files:", spilled_files())
 
 # %% [markdown]
 r"""
-## A generator hands over each block as soon as it is made
+## A generator streams each block as soon as it's made
 
-A task that returns a list of blocks hands over nothing until the last one is made, and then they all lie in the store together.
-Write it as a **generator**, with `yield` instead of `return`, and every block becomes an object of its own.
-The call then returns an `ObjectRefGenerator`.
-In a loop it gives you one reference after another, each as soon as its block is there, while the task makes the next one.
-For a generator function this is Ray's default; you will also see it written out, as `num_returns="streaming"`.
+A task that returns a list of blocks delivers nothing until the last block is made, and by then all of them are in the store together.
+Write the task as a **generator** instead, with `yield` in place of `return`, and every block becomes an object of its own.
+The call then returns an `ObjectRefGenerator`, and Ray calls this a [streaming generator](../docs/glossary.md#streaming-generator).
+If you loop over it, you get one reference after another, each as soon as its block exists, while the task makes the next block.
+Streaming is Ray's default for a generator function; you'll also see it written out as `num_returns="streaming"`.
 
 If your loop is slower than the task, blocks pile up in the store.
-`_generator_backpressure_num_objects=2` makes the task pause while two blocks wait for your loop.
-The underscore says that Ray may still change the option.
+With `_generator_backpressure_num_objects=2`, the task pauses while two blocks wait for your loop.
+The underscore says that Ray may still change this option.
 
-In the cell, a block takes 0.05 s to make, and the loop 0.15 s to use it.
+In the next cells, a task makes ten blocks, and each takes 0.05 s to make.
+Your loop needs 0.15 s to use a block.
 
-**Predict** for a list, a generator and a generator that pauses: when does the loop have its first block, and how many wait for it at most?
+**Predict:** if nothing makes the generator pause, how many blocks wait for your loop at most?
 """
 
 # %% tags=["demo"]
+predict("waiting", ...)  # blocks
+
+# %% tags=["demo"]
 def make_blocks(count):
-    """Yield blocks of 8 MB, each with the time at which it was made."""
+    """Yield blocks of 8 MB, each with the time when it was made."""
     for number in range(count):
         time.sleep(0.05)
         yield time.time(), np.full(MILLION, float(number))
 
 
 def use_each(open_stream):
-    """Return when each block was made, and when the loop had it, in seconds: shape [blocks, 2]."""
+    """Return the seconds at which each block was made and reached the loop, shape [blocks, 2]."""
     start, times = time.time(), []
     for made_at, _ in open_stream():
         times.append((made_at - start, time.time() - start))
@@ -772,22 +801,29 @@ streamed = {name: use_each(way) for name, way in ways.items()}
 # %% tags=["demo"]
 figure, panels = plt.subplots(1, 3, figsize=(9, 3), sharex=True, sharey=True, constrained_layout=True)
 for (name, times), axes in zip(streamed.items(), panels, strict=True):
-    for seconds, label, colour in zip(times.T, ("made", "in your loop"), ("#2563eb", "#d97706"), strict=True):
-        axes.step([0, *seconds], range(count + 1), where="post", color=colour, label=label)
-    axes.set(title=name, xlabel="seconds")
+    for seconds, label, color in zip(times.T, ("made", "in your loop"), ("#2563eb", "#d97706"), strict=True):
+        axes.step([0, *seconds], range(count + 1), where="post", color=color, label=label)
+    axes.set(title=f"{name}\nat most {most_waiting(times)} waiting", xlabel="seconds")
 panels[0].set(ylabel="blocks")
-panels[0].legend(loc="lower right");
+panels[0].legend(loc="lower right")
+measured("waiting", most_waiting(streamed["a generator"]))
 
 # %% [markdown]
 r"""
-The gap between the lines shows what waits for your loop.
-With a list, the first block comes when the last one is made.
-A generator gives you the first after one block's time, so making and using overlap; but the task runs ahead, and for a long stream the store fills up, and spills.
-With the pause, the gap stays at two blocks, however long the stream is: this is how you work through more data than the store can hold, without writing a file.
+The gap between the two lines is the number of blocks that wait for your loop.
+With a list, the first block arrives only when the last one is made.
+A generator delivers the first block as soon as it's made, so making blocks and using them overlap.
+But the task runs ahead, and if the stream is long, the store fills up and spills.
+With the pause, about two blocks wait, however long the stream is.
+That's how you process more data than the store can hold without writing a file.
 
-What a task has yielded survives the task's failure: only the next `ray.get` raises the error.
-Actor methods can be generators too.
-One is a sampler's method that streams its episodes to a learner; Ray Data moves its blocks this way, and Ray Serve its streamed answers.
+If the function raises an error, you still get everything that it yielded before, and then `ray.get` raises the error.
+If the worker *process* dies, Ray by default runs the task again from the start.
+Without a retry, the blocks that you've already taken are safe, but you usually lose those that you haven't.
+
+Methods of actors can be generators, too.
+For example, a sampler's method can stream its episodes to a learner.
+Ray Data moves its blocks this way, and so does Ray Serve with streamed responses.
 """
 
 # %% tags=["demo"]
@@ -797,34 +833,38 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You put large data once and pass the reference, and you can prove it with Ray's records.
-- You know which values need no copy, and from what size on that matters on your machine.
-- You build pipelines of references, and know what arrives from a list.
-- You find out what still holds an object, and let views go.
-- You order your loops so that a store that is too small costs little.
-- You stream blocks out of a task, and keep it from running ahead.
+- You can put large data once, pass the reference, and prove with Ray's records that there's one copy.
+- You can tell which values need no copy, and you know from what size that matters on your machine.
+- You can build pipelines of references, and you know what arrives from a list.
+- You can find out what still holds an object, and free its memory.
+- You can order your loops so that a store that's too small costs you little.
+- You can stream blocks out of a task and keep the task from running ahead.
 
 ## Traps
 
-- **A large argument by value**, in a loop: one copy for each call.
-- **A large array in a closure**: it travels inside the function, where no count shows it.
-- **A reference in a closure** keeps its object as long as your program runs.
-  Pass it as an argument.
-- **A tensor is not an array**: by default each reader gets a copy.
+- **A large argument by value in a loop** makes one copy per call.
+- **A large array in a closure** travels inside the function, where no count of the store shows it.
+- **A reference in a closure** keeps its object for as long as your program runs.
+  Pass the reference as an argument.
+- **A tensor isn't an array**: by default, each reader gets a copy.
   Put `tensor.numpy()`.
-- **`return ray.put(x)`** from a task: the worker owns the object and takes it along when it dies.
-- **A list of results** arrives when the last one is made.
-  Yield them, and let the task pause when nothing takes them.
-- **A small slice keeps the whole array.** Copy what you keep, and remember `Out` in a notebook.
-- **A list changed in a task** silently loses the change, because each process has a list of its own; an array at least raises an error.
-- **Where the store lies.** On Linux, WSL included, it is shared memory, `/dev/shm`; Docker gives that 64 MB unless you set `--shm-size`, and Ray then falls back to slower files in `/tmp`.
-  On a Mac the store is files mapped into memory, 2 GB at most unless you ask for more.
-  Spilled objects lie in Ray's temporary folder; when its disk is 95 % full, spilling stops.
+- **`return ray.put(x)`** in a task makes the worker the owner, so the object is lost when the worker dies.
+- **A list of results** arrives only when the last one is made.
+  Yield the results, and make the task pause while nothing takes them.
+- **A small slice keeps the whole array** in the store.
+  Copy what you keep, and remember `Out` in a notebook.
+- **A change to a list in a task is lost** without an error, because each process has its own copy of the list; with an array, there's at least an error.
+- **The store needs shared memory.**
+  On Linux, including WSL, that's `/dev/shm`, and Docker limits it to 64 MB unless you set `--shm-size`; Ray then falls back to slower files in `/tmp`.
+  On a Mac, the store consists of files mapped into memory, and its default size is at most 2 GB.
+  For more, pass `object_store_memory` and set `RAY_ENABLE_MAC_LARGE_OBJECT_STORE=1`; without the variable, `ray.init` fails.
+- **Spilling needs disk space.**
+  Spilled objects go to Ray's temporary folder, and spilling stops when that disk is 95% full.
 
 ## Read on
 
-- [Chapter 3](ch03_actors.ipynb): state that changes lives in actors.
-- Ray's documentation: [objects](https://docs.ray.io/en/latest/ray-core/objects.html), [serialization](https://docs.ray.io/en/latest/ray-core/objects/serialization.html), [object spilling](https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html), [generators](https://docs.ray.io/en/latest/ray-core/ray-generator.html), and three [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html): large arguments by value, closures, and returning `ray.put`.
-- [Old names](../docs/old_names.md): what older code calls things, and what they are called today.
+- [Chapter 3](ch03_actors.ipynb): actors, which hold state that changes.
+- Ray's documentation: [objects](https://docs.ray.io/en/latest/ray-core/objects.html), [serialization](https://docs.ray.io/en/latest/ray-core/objects/serialization.html), [object spilling](https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html), [generators](https://docs.ray.io/en/latest/ray-core/ray-generator.html), and three [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html), namely large arguments by value, closures, and returning `ray.put`.
+- [Old names](../docs/old_names.md): what older code calls things, and what they're called today.
 - Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng), NSDI 2021: why the caller owns the result.
 """

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from importlib.metadata import requires
+from dataclasses import dataclass
 
 import numpy as np
 import pandas
@@ -23,6 +24,11 @@ from tests.rays import a_ray
 
 pytestmark = pytest.mark.slow
 MILLION = 2**20
+
+
+@dataclass
+class Boxed:
+    numbers: np.ndarray
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -248,6 +254,97 @@ def test_ray_finds_references_inside_a_value_keeps_their_objects_and_does_not_fe
     kinds = ray.get(ray.remote(lambda value: [type(part).__name__ for part in value["parts"]]).remote(outer))
     del outer
     assert (held, kinds, held_mb(0)) == (8, ["ObjectRef"], 0)
+
+
+def test_a_tensor_made_of_a_view_can_be_written_to_and_changes_the_object(recwarn):
+    import torch
+
+    ref = ray.put(np.zeros(MILLION))
+    torch.from_numpy(ray.get(ref))[0] = 5
+    assert ray.get(ref)[0] == 5
+    assert "not writable" in str(recwarn.list[0].message)
+
+
+def test_arrays_inside_a_dict_a_list_or_a_dataclass_are_read_without_a_copy():
+    numbers = np.arange(MILLION)
+    in_dict, in_list = ray.put({"x": numbers}), ray.put([numbers])
+    boxed = ray.put(Boxed(numbers))
+    assert shares_memory(ray.get(in_dict)["x"], ray.get(in_dict)["x"])
+    assert shares_memory(ray.get(in_list)[0], ray.get(in_list)[0])
+    assert shares_memory(ray.get(boxed).numbers, ray.get(boxed).numbers)
+
+
+def test_an_object_that_a_process_has_a_view_of_is_not_spilled():
+    refs = [ray.put(np.ones(MILLION)) for _ in range(4)]
+    view = ray.get(refs[1])[:5]
+    refs += [ray.put(np.ones(MILLION)) for _ in range(36)]
+    end = time.monotonic() + 60
+    while sum(spilled := spilled_of(refs)) < 3 and time.monotonic() < end:
+        time.sleep(0.2)
+    assert (len(view), spilled[:4]) == (5, [True, False, True, True])
+
+
+def spilled_of(refs: list) -> list[bool]:
+    places = ray.experimental.get_object_locations(refs)
+    return [places[ref]["did_spill"] for ref in refs]
+
+
+def taken_from(stream: ray.ObjectRefGenerator) -> list:
+    """Return what a stream still has: the number in each block, and the type of the error that ends it."""
+    found: list = []
+    try:
+        found.extend(int(ray.get(ref)[0]) for ref in stream)
+    except ray.exceptions.RayError as error:
+        found.append(type(error))
+    return found
+
+
+def yield_six(end: str) -> Iterator[np.ndarray]:
+    yield from (np.full(MILLION, number) for number in range(6))
+    if end == "raise":
+        raise ZeroDivisionError
+    if end == "die" or not os.path.exists(end):
+        if end != "die":
+            open(end, "w").close()
+        os.kill(os.getpid(), 9)
+
+
+def streaming(end: str, **options: int) -> ray.ObjectRefGenerator:
+    return ray.remote(lambda end: (yield from yield_six(end))).options(**options).remote(end)
+
+
+def test_what_a_generator_yielded_before_it_raised_still_arrives():
+    stream = streaming("raise")
+    ray.wait([stream.completed()], timeout=60)
+    *blocks, error = taken_from(stream)
+    assert blocks == [0, 1, 2, 3, 4, 5]
+    assert issubclass(error, ZeroDivisionError)
+
+
+def test_a_dead_process_takes_the_blocks_along_that_nobody_has_taken():
+    stream = streaming("die", max_retries=0)
+    first = next(stream)
+    assert int(ray.get(first)[0]) == 0
+    ray.wait([stream.completed()], timeout=60)
+    *blocks, error = taken_from(stream)
+    assert len(blocks) < 5  # one may be on its way to the loop already
+    assert error is ray.exceptions.WorkerCrashedError
+    assert int(ray.get(first)[0]) == 0
+
+
+def test_ray_runs_a_generator_again_whose_process_died(tmp_path):
+    assert taken_from(streaming(str(tmp_path / "once"))) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_mac_needs_a_variable_for_a_store_of_more_than_2_gb(monkeypatch, tmp_path):
+    from ray._private import services
+
+    monkeypatch.setattr(services.sys, "platform", "darwin")
+    monkeypatch.setattr("ray._common.utils.get_system_memory", lambda: 2**40)
+    with pytest.raises(ValueError, match="RAY_ENABLE_MAC_LARGE_OBJECT_STORE=1"):
+        services.determine_plasma_store_config(3 * 2**30, str(tmp_path))
+    monkeypatch.setenv("RAY_ENABLE_MAC_LARGE_OBJECT_STORE", "1")
+    assert services.determine_plasma_store_config(3 * 2**30, str(tmp_path))[2] == 3 * 2**30
 
 
 # Chapter 3

@@ -17,11 +17,12 @@ from coursekit.given.object_store import MB, made, store
 from coursekit.ray_bridge import private, rendezvous
 
 MILLION = 2**20  # numbers; of 8 bytes each, they are 8 MB
+PUSHING = 16  # blocks of 8 MB that push others out of this chapter's store of 128 MB
 SETTLED = 1.0  # seconds between two readings that must agree before a reference counts as kept
 
 
 def in_store() -> int:
-    """Return how many MB the object store holds a moment later: Ray frees memory in batches, at most one a second."""
+    """Return how many MB the object store holds a moment later: Ray frees memory in batches, about one per second."""
     time.sleep(1.2)
     return round(store()["bytes"] / MB)
 
@@ -44,6 +45,12 @@ def crossing(sizes: list[int], first: Iterable[float], second: Iterable[float]) 
     return f"from between {sizes[last] / 1024:,.0f} and {sizes[last + 1] / 1024:,.0f} kB on"
 
 
+def most_waiting(times: np.ndarray) -> int:
+    """Return how many blocks waited at most; each row has the seconds at which a block was made and reached the loop."""
+    made_at, reached_at = np.asarray(times).T
+    return int(max(place + 1 - np.sum(reached_at < moment) for place, moment in enumerate(made_at)))
+
+
 def last_number(array: np.ndarray) -> float:
     """Return the last number of an array."""
     return float(array[-1])
@@ -52,9 +59,9 @@ def last_number(array: np.ndarray) -> float:
 def pick(array: np.ndarray, index: int) -> float:
     """Return one number of an array."""
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"pick(array, index) was given {_a(array)} in place of the array")
+        raise TypeError(f"pick(array, index) got {_a(array)} instead of the array")
     if np.ndim(index):
-        raise TypeError(f"pick(array, index) was given {_a(index)} in place of the index")
+        raise TypeError(f"pick(array, index) got {_a(index)} instead of the index")
     return float(array[index])
 
 
@@ -67,10 +74,10 @@ def add_rows(rows: np.ndarray) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def neighbour() -> Iterator[Callable]:
+def neighbor() -> Iterator[Callable]:
     """Start a process without Ray; `ask(x)` sends x through a pipe, and returns the last number of what arrives.
 
-    x is an array, which is pickled, or the name and length of an array in shared memory, which is looked at where it is.
+    x is an array, which is pickled, or the name and length of an array in shared memory, which is read in place.
     """
     context = get_context("spawn")
     ours, theirs = context.Pipe()
@@ -161,10 +168,11 @@ def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> Ad
     import ray
 
     point, driver = rendezvous.new_point(), os.getpid()
+    height = len(matrix)  # `add_rows` may be an argument of a task, so it must not carry the matrix
 
     def add_rows(rows: np.ndarray) -> np.ndarray:
         if np.ndim(rows) != 2:
-            raise TypeError(f"add_rows(rows) was given {np.ndim(rows)} dimensions in place of rows of the matrix")
+            raise TypeError(f"add_rows(rows) got an array with {np.ndim(rows)} dimensions, and rows of a matrix have 2")
         numbers = np.asarray(rows)[:, 0]
         if not isinstance(rows, np.ndarray):
             rendezvous.signal(point, "listed")
@@ -173,7 +181,7 @@ def sums_of_matrix(column_sums: Callable, matrix: np.ndarray, blocks: int) -> Ad
         if os.getpid() == driver:
             rendezvous.signal(point, "here")
         me = int(0 not in numbers)  # 0 for the block with the first row, 1 for every other
-        if len(numbers) < len(matrix):
+        if len(numbers) < height:
             rendezvous.signal(point, f"met-{me}" if rendezvous.meets(point, me, 1 - me) else "missed")
         else:
             rendezvous.signal(point, "all rows")
@@ -334,7 +342,7 @@ def _returned(before: int, wanted: int) -> int:
 
 
 class Read(TypedDict):
-    """The results, how large the store is, how many blocks were spilled and restored, and how many were in use at once."""
+    """The results, how large the store is, how many blocks were on disk and restored, and how many were in use at once."""
 
     results: Any
     capacity_mb: float
@@ -344,9 +352,9 @@ class Read(TypedDict):
 
 
 def read_larger_than_store(read_once: Callable, numbers: list[float], per_block: int) -> Read:
-    """Return the results for blocks that do not fit into the store together, and what Ray had to bring back from disk.
+    """Return the results for blocks that are all on disk, and how often Ray had to restore one.
 
-    Block i holds `numbers[i]` everywhere, but twice that at its end.
+    Block i holds `numbers[i]` everywhere, but twice that at its end. Others, which fill the store, push the blocks out.
     """
     import ray
 
@@ -371,7 +379,12 @@ def read_larger_than_store(read_once: Callable, numbers: list[float], per_block:
     def length(block: np.ndarray) -> int:
         return len(block)
 
-    spilled = _on_disk(refs, store()["capacity"] // (8 * per_block))
+    others = [ray.put(np.zeros(per_block)) for _ in range(PUSHING)]
+    room = store()["capacity"] // (8 * per_block)
+    spilled = _on_disk(refs, len(refs) - max(0, room - PUSHING))
+    ids = {ref.hex() for ref in others}
+    del others
+    _kept(ids)
     before = store()
     results = read_once([first, last, mean, length], list(refs))
     after = store()
@@ -384,14 +397,14 @@ def read_larger_than_store(read_once: Callable, numbers: list[float], per_block:
     }
 
 
-def _on_disk(refs: list, point: int) -> int:
-    """Return how many blocks were spilled, of which at most `point` fit into memory: their owner hears of it a little later."""
+def _on_disk(refs: list, wanted: int) -> int:
+    """Return how many blocks were spilled, once it is as many as wanted: their owner hears of it a little later."""
     import ray
 
     end = time.monotonic() + rendezvous.PATIENCE
     while True:
         spilled = sum(place["did_spill"] for place in ray.experimental.get_object_locations(refs).values())
-        if spilled >= len(refs) - point or time.monotonic() > end:
+        if spilled >= wanted or time.monotonic() > end:
             return spilled
         time.sleep(0.2)
 

@@ -33,7 +33,7 @@ def captures_the_array_in_a_closure(function, array, xs):
     return ray.get([task.remote(x) for x in xs])
 
 
-@rejects("share_once", says="does something wait before all are launched?")
+@rejects("share_once", says="before you wait for the first result")
 def gets_in_the_loop(function, array, xs):
     shared, task = ray.put(array), ray.remote(function)
     return [ray.get(task.remote(shared, x)) for x in xs]
@@ -55,6 +55,18 @@ def carries_the_reference_inside_the_function(function, array, xs):
     shared = ray.put(array)
     task = ray.remote(lambda x: function(ray.get(shared), x))
     return ray.get([task.remote(x) for x in xs])
+
+
+@rejects("share_once", says="store it nowhere else")
+def stores_the_reference(function, array, xs):
+    KEPT[:] = [ray.put(array)]
+    return ray.get([ray.remote(function).remote(KEPT[0], x) for x in xs])
+
+
+@rejects("share_once", says="7 copies")
+def gets_the_array_and_passes_that(function, array, xs):
+    shared, task = ray.put(array), ray.remote(function)
+    return ray.get([task.remote(ray.get(shared), x) for x in xs])
 
 
 @rejects("share_once")
@@ -81,6 +93,12 @@ def counts_the_rows_in_the_driver(add_rows, ref, blocks):
 
 
 @accepts("column_sums")
+def passes_the_function_as_an_argument(add_rows, ref, blocks):
+    add = ray.remote(lambda add_rows, matrix, i: add_rows(np.array_split(matrix, blocks)[i]))
+    return sum(ray.get([add.remote(add_rows, ref, i) for i in range(blocks)]))
+
+
+@accepts("column_sums")
 def every_nth_row(add_rows, ref, blocks):
     add = ray.remote(lambda matrix, i: add_rows(matrix[i::blocks]))
     return sum(ray.get([add.remote(ref, i) for i in range(blocks)]))
@@ -104,7 +122,7 @@ def collects_views_in_a_list(add_rows, ref, blocks):
     return sum(ray.get([add.remote(ref, i) for i in range(blocks)]))
 
 
-@rejects("column_sums", says="carry the matrix inside")
+@rejects("column_sums", says="the task's own copy")
 def carries_a_view_of_the_matrix_inside(add_rows, ref, blocks):
     matrix = ray.get(ref)
     add = ray.remote(lambda i: add_rows(np.array_split(matrix, blocks)[i]))
@@ -123,13 +141,25 @@ def carries_the_reference_to_the_matrix_inside(add_rows, ref, blocks):
     return sum(ray.get([add.remote(i) for i in range(blocks)]))
 
 
+@rejects("column_sums", says="and no others")
+def adds_up_in_one_more_task(add_rows, ref, blocks):
+    add = ray.remote(lambda matrix, i: add_rows(np.array_split(matrix, blocks)[i]))
+    return ray.get(ray.remote(lambda *parts: sum(parts)).remote(*[add.remote(ref, i) for i in range(blocks)]))
+
+
+@rejects("column_sums", says="call `add_rows` in each of them")
+def never_calls_the_function(add_rows, ref, blocks):
+    add = ray.remote(lambda matrix, i: np.array_split(matrix, blocks)[i].sum(axis=0))
+    return sum(ray.get([add.remote(ref, i) for i in range(blocks)]))
+
+
 @rejects("column_sums")
 def gets_each_block_in_the_loop(add_rows, ref, blocks):
     add = ray.remote(lambda matrix, i: add_rows(np.array_split(matrix, blocks)[i]))
     return sum(ray.get(add.remote(ref, i)) for i in range(blocks))
 
 
-@rejects("column_sums", says="has the shape")
+@rejects("column_sums", says="shape (64,)")
 def returns_the_sums_of_each_block(add_rows, ref, blocks):
     add = ray.remote(lambda matrix, i: add_rows(np.array_split(matrix, blocks)[i]))
     return ray.get([add.remote(ref, i) for i in range(blocks)])
@@ -166,6 +196,12 @@ def gets_the_list_inside_the_task(prepare, join, refs):
     return ray.remote(lambda nested: join(ray.get(nested))).remote(prepared)
 
 
+@accepts("pipeline")
+def launches_the_tasks_inside_a_task(prepare, join, refs):
+    prepare_task = ray.remote(prepare)
+    return ray.remote(lambda nested: join(ray.get([prepare_task.remote(ref) for ref in nested]))).remote(refs)
+
+
 @rejects("pipeline")
 def hands_a_list_of_references_to_join(prepare, join, refs):
     prepared = [ray.remote(prepare).remote(ref) for ref in refs]
@@ -187,6 +223,18 @@ def spreads_the_values_over_join(prepare, join, refs):
 def gets_in_the_driver(prepare, join, refs):
     prepared = ray.get([ray.remote(prepare).remote(ref) for ref in refs])
     return ray.remote(join).remote(prepared)
+
+
+@rejects("pipeline", says="waited for a value")
+def waits_for_all_values_without_getting_them(prepare, join, refs):
+    ray.wait(refs, num_returns=len(refs))
+    return ray.remote(lambda *values: join(values)).remote(*[ray.remote(prepare).remote(ref) for ref in refs])
+
+
+@rejects("pipeline", says="in the order of `refs`")
+def turns_the_order_round(prepare, join, refs):
+    prepared = [ray.remote(prepare).remote(ref) for ref in reversed(refs)]
+    return ray.remote(lambda *values: join(values)).remote(*prepared)
 
 
 @rejects("pipeline")
@@ -269,6 +317,21 @@ def remembers_the_arrays(refs):
     return [array[0].copy() for array in KEPT]
 
 
+@rejects("let_go", says="1 of the")
+def still_has_the_last_array(refs):
+    rows = []
+    for ref in refs:
+        KEPT[:] = [ray.get(ref)]
+        rows.append(KEPT[0][0].copy())
+    return rows
+
+
+@rejects("let_go", says="something else is in it now")
+def puts_a_copy_of_each_array(refs):
+    KEPT[:] = [ray.put(ray.get(ref).copy()) for ref in refs]
+    return [ray.get(ref)[0].copy() for ref in refs]
+
+
 @rejects("let_go")
 def returns_references_to_rows(refs):
     return [ray.put(ray.get(ref)[0]) for ref in refs]
@@ -299,6 +362,45 @@ def appends_to_each_list(functions, refs):
         for function, column in zip(functions, results, strict=True):
             column.append(function(block))
     return results
+
+
+@accepts("read_once")
+def gets_the_block_again_while_it_is_in_the_store(functions, refs):
+    return list(zip(*[[function(ray.get(ref)) for function in functions] for ref in refs], strict=True))
+
+
+def _so_many_at_once(count, functions, refs):
+    results = [[] for _ in functions]
+    for start in range(0, len(refs), count):
+        blocks = ray.get(refs[start : start + count])
+        for function, column in zip(functions, results, strict=True):
+            column.extend(map(function, blocks))
+    return results
+
+
+@accepts("read_once")
+def four_blocks_at_once(functions, refs):
+    return _so_many_at_once(4, functions, refs)
+
+
+@rejects("read_once", says="held 5 blocks")
+def five_blocks_at_once(functions, refs):
+    return _so_many_at_once(5, functions, refs)
+
+
+@rejects("read_once", says="worked on a copy")
+def copies_the_blocks(functions, refs):
+    blocks = [ray.get(ref).copy() for ref in refs]
+    return [[function(block) for block in blocks] for function in functions]
+
+
+@rejects("read_once", says="had to restore one 4")
+def two_functions_in_each_pass(functions, refs):
+    passes = [
+        [[function(block) for function in pair] for block in map(ray.get, refs)]
+        for pair in (functions[:2], functions[2:])
+    ]
+    return [list(results) for by_block in passes for results in zip(*by_block, strict=True)]
 
 
 @rejects("read_once")
