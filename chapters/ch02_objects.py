@@ -67,8 +67,7 @@ It holds whatever you `ray.put`, and the large results of tasks.
 
 ![The driver puts an array into the store, which makes one copy, and the workers read that one copy](../img/ch02_store.svg)
 
-The next cell puts the same million numbers into the store in four forms: a NumPy array, a column of an Arrow table (which is how Ray Data keeps tables in memory), a PyTorch tensor, and a list.
-Then it gets each of them back.
+The next cell puts the same million numbers in four forms, and gets them back: a NumPy array, a column of an Arrow table (which is how Ray Data keeps tables), a PyTorch tensor, and a list.
 
 **Predict:** how many times as long does it take to get the tensor as to get the array?
 """
@@ -98,17 +97,16 @@ forms = value = ways = ref = None  # what these names hold would stay in memory;
 # %% [markdown]
 r"""
 Getting the array takes almost no time, because no number is copied.
-The Arrow table is about as fast: its memory also goes into the store in one piece, and every reader sees it there.
+The Arrow table is about as fast, because its memory also goes into the store in one piece.
 The same is true of the numeric columns of a pandas DataFrame, and of arrays inside a dict, a list, or a dataclass.
 
-The **tensor** takes many times as long, even though it looks so much like an array.
-PyTorch pickles its numbers as ordinary bytes, so every reader copies them into a tensor of its own.
+The **tensor** takes many times as long: PyTorch pickles its numbers as ordinary bytes, so every reader copies them into a tensor of its own.
 In reinforcement learning, weights and batches are tensors, so put `tensor.numpy()` instead, and turn the view back into a tensor with `torch.from_numpy`.
 PyTorch warns you that this memory is read-only, but it doesn't stop you: if you write to the tensor, the numbers change for every reader.
-If you set the environment variable `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1` before you import Ray, Ray does all of this for every contiguous tensor in CPU memory, and the tensor loses its `requires_grad`.
+If you set `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1` in the environment before you import Ray, Ray does all of this for contiguous tensors in CPU memory, which lose their `requires_grad`.
 
 The **list** takes the longest.
-Each of its numbers is a Python object, so [serialization](../docs/glossary.md#serialization) has to take a million objects apart, and every process that gets the list has to rebuild them.
+Each of its numbers is a Python object, and after [serialization](../docs/glossary.md#serialization), every process that gets the list has to rebuild a million of them.
 """
 
 # %% tags=["demo"]
@@ -142,7 +140,7 @@ r"""
 ## Zero-copy pays off for large data, not for small
 
 You might expect the object store to be the fastest way to pass any data to another process.
-To find out, the next cells pass an array to another process in four ways, and that process returns the last number of the array.
+The next cells pass an array to another process in four ways, and that process returns the array's last number.
 
 | | |
 |---|---|
@@ -199,14 +197,13 @@ measured("fastest", passing.iloc[-1].idxmin())
 # %% [markdown]
 r"""
 The solid lines rise once copying the array takes longer than the call itself.
-The pipe's line rises the most: the array is copied into a pickle, and the pickle then moves through the pipe in small chunks.
-Ray copies an array that you pass by value only once.
+The pipe's line rises the most, because the array is copied into a pickle, which then moves through the pipe in small chunks.
 The dashed lines stay nearly flat, because nothing is copied.
 
 But flat doesn't mean free.
 Ray's dashed line shows the overhead of a task, which you measured in Chapter 1.
 So a plain pipe is far faster for small data, and Python's shared memory is faster than Ray at every size.
-In return for the overhead, Ray decides when to free the memory, reaches other machines, and copes when memory runs out.
+In return for the overhead, Ray frees the memory for you, reaches other machines, and copes when memory runs out.
 
 Two rules follow for Ray.
 Pass **small** data, below about 100 kB, by value.
@@ -274,17 +271,16 @@ measured("closure", round(rows["by_closure"][1]))
 r"""
 - **By value**: Ray doesn't notice that it's the same array every time, so each `.remote(...)` puts another copy into the store.
 - **By closure**: nothing goes into the store, but that's bad news, because the array travels *inside the function*.
-  Ray pickles the function together with the array and keeps it in the GCS, Ray's control service, which isn't made for large data.
-  Then every worker unpickles a copy of its own.
-  Above 10 MB, Ray warns you, and this array is just small enough to escape the warning; above 100 MB, Ray refuses.
+  Ray keeps the pickled function in the GCS, its control service, which isn't made for large data, and every worker unpickles a copy of its own.
+  Ray warns you only above 10 MB, and refuses above 100 MB.
 - **By reference**: there's one copy, for four tasks or four thousand.
 
-If you put a *reference* into a closure, as in `lambda: can_write(ray.get(ref))`, there's only one copy, but you're in another trap.
+A *reference* in a closure, as in `lambda: can_write(ray.get(ref))`, makes only one copy, but it's another trap.
 Ray can't tell when the function is last needed, so it keeps the object for as long as your program runs.
 
 Write `share_once`, which calls `function(array, x)` in a task for each `x` and returns the results.
 The check counts the copies in Ray's records.
-It also makes two calls wait for each other, for up to 20 s, so launch all tasks before you wait for a result.
+It also makes two calls wait for each other, for up to 20 s.
 """
 
 
@@ -321,12 +317,10 @@ r"""
 ## Slice inside the task, not in the driver
 
 Suppose several tasks share the work on one large matrix.
-The obvious approach is to slice the matrix in the driver and send a block to each task.
-But the matrix is already in the store, and the blocks would be copied into it again.
-Instead, pass the whole matrix to every task by reference, which copies nothing, and let each task slice its own block out of the view.
+If you slice it in the driver, the blocks are copied into the store, although the matrix is already there.
+Instead, pass every task the whole matrix by reference, which copies nothing, and let each task slice its own block out of the view.
 
-This works only if the block is a view, too.
-Some ways of selecting rows return a view, and others return a copy:
+The block must be a view, too, and not every way of selecting rows returns one:
 """
 
 # %% tags=["demo"]
@@ -395,8 +389,7 @@ r"""
 ## A reference in a list stays a reference
 
 In Chapter 1, you passed a reference to `.remote(...)`, and the task received the value.
-To be precise, this happens only if the reference is **an argument by itself**.
-Inside a list, a dict, or another object, it stays a reference.
+This happens only if the reference is **an argument by itself**; inside a list, a dict, or another object, it stays a reference.
 
 ![f.remote(ref) waits for the value, and the task receives it; f.remote([ref]) can start right away, and the task receives a list with a reference](../img/ch02_nested.svg)
 """
@@ -420,8 +413,8 @@ print(ray.get(what_arrives.remote(*refs)))
 
 # %% [markdown]
 r"""
-Ray does find the two references when it pickles the list, and it keeps their objects in the store for as long as the list needs them.
-It leaves them as references on purpose, so that the task can `ray.get` the ones it needs, or pass them on, without fetching the rest.
+When Ray pickles the list, it does find the two references, and it keeps their objects in the store.
+It leaves the references as they are on purpose, so that the task can `ray.get` the ones it needs without fetching the rest.
 """
 
 # %%
@@ -438,7 +431,7 @@ Now write `pipeline`, which has two stages.
 First, `prepare(value)` runs for each value, in a task of its own.
 Then **one** task calls `join(values)` with a list or tuple of all the results, in the order of `refs`.
 Your function takes references and returns a reference, and it never waits for a value.
-The check creates the first value only after your function has returned; if your function waits for that value, the check waits for 20 s.
+The check creates the first value only after your function has returned, or after 20 s.
 """
 
 
@@ -533,9 +526,8 @@ r"""
 An object stays in the store as long as something can still reach it: a reference, another object that contains a reference, a task that takes it as an argument, or a **view** of its memory.
 You don't have to free anything yourself, but it's easy to keep something by accident.
 
-The next cell puts an array of 8 MB and then gives up what holds it, step by step.
-`in_store()` returns the number of MB in the store.
-It waits a moment first, because Ray frees memory in batches, here about once a second.
+The next cell puts an array of 8 MB and then deletes what holds it, step by step.
+`in_store()` waits a moment, because Ray frees memory about once a second, and returns the MB in the store.
 
 **Predict:** when all that's left is a view of five of the numbers, how many of the 8 MB are still in the store?
 """
@@ -562,8 +554,7 @@ measured("view", with_view)
 
 # %% [markdown]
 r"""
-Getting the array didn't free anything, and neither did deleting the references.
-The third line surprises most people: five numbers, 40 bytes in all, keep all 8 MB in the store.
+Deleting the references didn't free anything: five numbers, 40 bytes in all, keep all 8 MB in the store.
 
 If memory isn't freed, find out what holds it.
 `objects()` lists Ray's records, with one row for each object that a process refers to.
@@ -592,7 +583,7 @@ A caught error is another hiding place, because its traceback refers to the argu
 Python frees the error only when its garbage collector runs, and `gc.collect()` runs it at once.
 
 Write `let_go`, which takes the first row out of each of many arrays.
-The check keeps your rows, deletes its own references, and asks Ray's records what still holds the arrays.
+The check deletes its own references and asks Ray's records what still holds the arrays.
 """
 
 
@@ -625,10 +616,8 @@ quiz("row_of_a_matrix", row_of_a_matrix)
 r"""
 ## A full object store spills to disk
 
-Sometimes everything in the store is still needed, and more objects arrive.
-Then Ray [**spills**](../docs/glossary.md#spilling): once the store is 80% full, Ray writes objects that no process is using to files, and it drops them from memory when it needs the room.
-When a process gets an object that was dropped, Ray **restores** it by reading it back into the store.
-You don't have to change your program.
+Once the store is 80% full, Ray [**spills**](../docs/glossary.md#spilling): it writes objects that no process is using to files, and it drops them from memory when it needs the room.
+When a process gets such an object, Ray **restores** it by reading it back into the store.
 
 ![Six blocks and a store with room for four: two blocks are on disk, and each comes back when a process gets it](../img/ch02_spill.svg)
 
@@ -661,11 +650,9 @@ axes.legend(loc="lower right");
 
 # %% [markdown]
 r"""
-Once the store is more than 80% full, Ray writes a whole batch of blocks, many of them into one file.
-So the gray line rises in one step, perhaps one or two puts later, because Ray writes in the background.
+Ray writes a whole batch of blocks to one file in the background, so the gray line rises in a step, perhaps one or two puts after the store is 80% full.
 A block that has been written stays in memory until a new block needs the room.
 Then Ray drops several blocks together, which explains the teeth in the orange line.
-
 The slowest `ray.put` waits for the first file, because Ray has to start the processes that write it.
 
 Reading takes time, too.
@@ -706,8 +693,7 @@ The tasks run in parallel, and Ray restores the blocks before the tasks start, p
 
 # %% [markdown]
 r"""
-Compare the two orders of the loops, with four functions and your 24 blocks.
-All of your blocks are on disk now, because the check's own blocks pushed them out of the store.
+Compare the two orders of the loops, with four functions and your 24 blocks, which the check's own blocks have pushed out to disk.
 """
 
 # %% tags=["demo"]
@@ -725,8 +711,8 @@ if passed("read_once"):
 
 # %% [markdown]
 r"""
-In the wrong order, every function goes through all the blocks, and each round pushes out the blocks that the next round needs, so there are up to 4 × 24 = 96 restores.
-In the right order, each block comes back once, so there are 24 restores, or a few less if some blocks were still in memory.
+In the wrong order, each function's round pushes out the blocks that the next round needs, so there are up to 4 × 24 = 96 restores.
+In the right order, each block comes back once, so there are about 24.
 """
 
 # %%
@@ -739,8 +725,8 @@ quiz("store_is_full", store_is_full)
 
 # %% [markdown]
 r"""
-When nothing holds an object anymore, Ray also deletes its copy on disk, and a file that several objects share is deleted with the last of them.
-If a file is left, it contains an object that something still holds, such as the array of a `share_once` whose function carried the reference.
+When nothing holds an object anymore, its copy on disk is deleted, too, and a file that several objects share is deleted with the last of them.
+If a file is left, something still holds an object in it.
 """
 
 # %% tags=["demo"]
@@ -751,18 +737,16 @@ print(in_store(), "MB in the store, and these files:", spilled_files())
 r"""
 ## A generator streams each block as soon as it's made
 
-A task that returns a list of blocks delivers nothing until the last block is made, and by then all of them are in the store together.
-Write the task as a **generator** instead, with `yield` in place of `return`, and every block becomes an object of its own.
-The call then returns an `ObjectRefGenerator`, and Ray calls this a [streaming generator](../docs/glossary.md#streaming-generator).
-If you loop over it, you get one reference after another, each as soon as its block exists, while the task makes the next block.
-Streaming is Ray's default for a generator function; you'll also see it written out as `num_returns="streaming"`.
+A task that returns a list of blocks delivers nothing until the last block is made.
+Write the task as a **generator** instead, with `yield`, and every block becomes an object of its own.
+Such a [streaming generator](../docs/glossary.md#streaming-generator) returns an `ObjectRefGenerator`.
+If you loop over it, you get each reference as soon as its block exists, while the task makes the next block.
 
 If your loop is slower than the task, blocks pile up in the store.
 With `_generator_backpressure_num_objects=2`, the task pauses while two blocks wait for your loop.
 The underscore says that Ray may still change this option.
 
-In the next cells, a task makes ten blocks, and each takes 0.05 s to make.
-Your loop needs 0.15 s to use a block.
+In the next cells, a task makes ten blocks in 0.05 s each, and your loop takes 0.15 s to use one.
 
 **Predict:** if nothing makes the generator pause, how many blocks wait for your loop at most?
 """
@@ -813,7 +797,7 @@ r"""
 The gap between the two lines is the number of blocks that wait for your loop.
 With a list, the first block arrives only when the last one is made.
 A generator delivers the first block as soon as it's made, so making blocks and using them overlap.
-But the task runs ahead, and if the stream is long, the store fills up and spills.
+But the task runs ahead: it makes ten blocks while your loop takes about four, so about six wait, and a long stream fills the store.
 With the pause, about two blocks wait, however long the stream is.
 That's how you process more data than the store can hold without writing a file.
 
@@ -821,9 +805,8 @@ If the function raises an error, you still get everything that it yielded before
 If the worker *process* dies, Ray by default runs the task again from the start.
 Without a retry, the blocks that you've already taken are safe, but you usually lose those that you haven't.
 
-Methods of actors can be generators, too.
-For example, a sampler's method can stream its episodes to a learner.
-Ray Data moves its blocks this way, and so does Ray Serve with streamed responses.
+Methods of actors can be generators, too: for example, a sampler can stream its episodes to a learner.
+Ray Data moves its blocks this way.
 """
 
 # %% tags=["demo"]
@@ -833,38 +816,30 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You can put large data once, pass the reference, and prove with Ray's records that there's one copy.
-- You can tell which values need no copy, and you know from what size that matters on your machine.
-- You can build pipelines of references, and you know what arrives from a list.
+- You can share large data through one copy, and prove it with Ray's records.
+- You can tell which values need no copy, and from what size that matters.
+- You can build pipelines of references.
 - You can find out what still holds an object, and free its memory.
-- You can order your loops so that a store that's too small costs you little.
-- You can stream blocks out of a task and keep the task from running ahead.
+- You can process more data than the store can hold.
+- You can stream blocks out of a task and keep it from running ahead.
 
 ## Traps
 
 - **A large argument by value in a loop** makes one copy per call.
-- **A large array in a closure** travels inside the function, where no count of the store shows it.
-- **A reference in a closure** keeps its object for as long as your program runs.
-  Pass the reference as an argument.
-- **A tensor isn't an array**: by default, each reader gets a copy.
-  Put `tensor.numpy()`.
+- **A closure** carries a large array inside the function, and it keeps the object of a reference for as long as your program runs.
+- **A tensor isn't an array**, so put `tensor.numpy()`.
 - **`return ray.put(x)`** in a task makes the worker the owner, so the object is lost when the worker dies.
-- **A list of results** arrives only when the last one is made.
-  Yield the results, and make the task pause while nothing takes them.
-- **A small slice keeps the whole array** in the store.
-  Copy what you keep, and remember `Out` in a notebook.
-- **A change to a list in a task is lost** without an error, because each process has its own copy of the list; with an array, there's at least an error.
+- **A small slice keeps the whole array** in the store, and so does `Out` in a notebook.
+- **A change to a list in a task is lost** without an error, because each process has its own copy of the list.
 - **The store needs shared memory.**
-  On Linux, including WSL, that's `/dev/shm`, and Docker limits it to 64 MB unless you set `--shm-size`; Ray then falls back to slower files in `/tmp`.
-  On a Mac, the store consists of files mapped into memory, and its default size is at most 2 GB.
-  For more, pass `object_store_memory` and set `RAY_ENABLE_MAC_LARGE_OBJECT_STORE=1`; without the variable, `ray.init` fails.
-- **Spilling needs disk space.**
-  Spilled objects go to Ray's temporary folder, and spilling stops when that disk is 95% full.
+  On Linux, including WSL, that's `/dev/shm`, which Docker limits to 64 MB unless you set `--shm-size`; Ray then falls back to slower files in `/tmp`.
+  On a Mac, the store has at most 2 GB by default; for more, pass `object_store_memory` and set `RAY_ENABLE_MAC_LARGE_OBJECT_STORE=1`, or `ray.init` fails.
+- **Spilling needs disk space** in Ray's temporary folder, and stops when that disk is 95% full.
 
 ## Read on
 
 - [Chapter 3](ch03_actors.ipynb): actors, which hold state that changes.
-- Ray's documentation: [objects](https://docs.ray.io/en/latest/ray-core/objects.html), [serialization](https://docs.ray.io/en/latest/ray-core/objects/serialization.html), [object spilling](https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html), [generators](https://docs.ray.io/en/latest/ray-core/ray-generator.html), and three [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html), namely large arguments by value, closures, and returning `ray.put`.
-- [Old names](../docs/old_names.md): what older code calls things, and what they're called today.
+- Ray's documentation: [objects](https://docs.ray.io/en/latest/ray-core/objects.html), [serialization](https://docs.ray.io/en/latest/ray-core/objects/serialization.html), [object spilling](https://docs.ray.io/en/latest/ray-core/objects/object-spilling.html), [generators](https://docs.ray.io/en/latest/ray-core/ray-generator.html), and [anti-patterns](https://docs.ray.io/en/latest/ray-core/patterns/index.html).
+- [Old names](../docs/old_names.md): what older code calls things.
 - Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng), NSDI 2021: why the caller owns the result.
 """
