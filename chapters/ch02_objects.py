@@ -740,7 +740,7 @@ r"""
 A task that returns a list of blocks delivers nothing until the last block is made.
 Write the task as a **generator** instead, with `yield`, and every block becomes an object of its own.
 Such a [streaming generator](../docs/glossary.md#streaming-generator) returns an `ObjectRefGenerator`.
-If you loop over it, you get each reference as soon as its block exists, while the task makes the next block.
+If you loop over it, you get each reference as soon as its block exists.
 
 If your loop is slower than the task, blocks pile up in the store.
 With `_generator_backpressure_num_objects=2`, the task pauses while two blocks wait for your loop.

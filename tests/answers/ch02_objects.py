@@ -27,7 +27,7 @@ def by_value_in_a_loop(function, array, xs):
     return ray.get([task.remote(array, x) for x in xs])
 
 
-@rejects("share_once", says="never in Ray's store")
+@rejects("share_once", says="never went into the object store")
 def captures_the_array_in_a_closure(function, array, xs):
     task = ray.remote(lambda x: function(array, x))
     return ray.get([task.remote(x) for x in xs])
@@ -337,7 +337,7 @@ def returns_references_to_rows(refs):
     return [ray.put(ray.get(ref)[0]) for ref in refs]
 
 
-@rejects("let_go", says="it returned a generator")
+@rejects("let_go", says="It returned a generator")
 def yields_the_rows(refs):
     return (ray.get(ref)[0].copy() for ref in refs)
 
