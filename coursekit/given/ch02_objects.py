@@ -42,7 +42,7 @@ def crossing(sizes: list[int], first: Iterable[float], second: Iterable[float]) 
     if not any(slower):
         return "at every size"
     last = max(place for place, is_slower in enumerate(slower) if is_slower)
-    return f"from between {sizes[last] / 1024:,.0f} and {sizes[last + 1] / 1024:,.0f} kB on"
+    return f"from a size between {sizes[last] / 1024:,.0f} and {sizes[last + 1] / 1024:,.0f} kB"
 
 
 def most_waiting(times: np.ndarray) -> int:
