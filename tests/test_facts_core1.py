@@ -4,14 +4,14 @@ import multiprocessing
 import os
 import platform
 import re
+import socket
 import subprocess
 import sys
-import socket
 import threading
 import time
 from collections.abc import Iterator
-from importlib.metadata import requires
 from dataclasses import dataclass
+from importlib.metadata import requires
 
 import numpy as np
 import pandas
