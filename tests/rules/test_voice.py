@@ -19,6 +19,7 @@ REFUSED = {
     r"\bbelong(s|ed)? into\b": '"belong in"',
     r"\bso many\b(?!.*\bthat\b)": '"N of them", or the number',
 }
+SPELLING = "the American spelling"  # of pages as well
 _TRAINING = "run|loop|set|step|job|process|program|script|iteration|batch|curve|environment|example|code|worker|data"
 _COUNTED = "steps|calls|tasks|samples|frames|requests|tokens|iterations|updates|times|messages|rows|images"
 _BRITISH = (
@@ -68,9 +69,9 @@ FIELD = [
         "the American spelling",
         "It's grey.",
     ),
-    (rf"(?<!`)\b(de|re|un)?({_BRITISH})is(e|es|ed|ing|ations?)\b", "", "the American spelling", "It is normalised."),
-    (r"(?<!`)\b(analys|practis)(e|es|ed|ing)\b", "", "the American spelling", "We analyse it."),
-    (r"\b((label|model|travel|signal)l(ed|ing)|fulfil)\b", "", "the American spelling", "It is labelled."),
+    (rf"(?<!`)\b(de|re|un)?({_BRITISH})is(e|es|ed|ing|ations?)\b", "", SPELLING, "It is normalised."),
+    (r"(?<!`)\b(analys|practis)(e|es|ed|ing)\b", "", SPELLING, "We analyse it."),
+    (r"\b((label|model|travel|signal)l(ed|ing)|fulfil)\b", "", SPELLING, "It is labelled."),
 ]
 FILES = [
     *sorted((ROOT / "chapters").glob("*.py")),
@@ -111,6 +112,8 @@ def _said_by(node: ast.JoinedStr | ast.Constant) -> str:
 def patterns_for(path: Path) -> dict[str, str]:
     """Return what is refused in a file, and what to write instead."""
     chapter = path.stem if path.stem in CHAPTERS else ""
+    if not chapter and path.suffix == ".md":
+        return REFUSED | {pattern: instead for pattern, _, instead, _ in FIELD if instead.startswith(SPELLING)}
     if not chapter or chapter in TO_REVISE:
         return REFUSED
     return REFUSED | {pattern: instead for pattern, where, instead, _ in FIELD if re.match(where, chapter)}

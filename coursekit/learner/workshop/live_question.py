@@ -4,7 +4,7 @@ from coursekit.basics.cards import Note
 from coursekit.learner.workshop import connection, outbox
 
 VOTED = "The verdict comes when your instructor closes the question: then run this cell again. Until then you may change your mind."
-TALK = "Talk to your neighbours: who has another answer, and why? The next vote opens soon; then run this cell again."
+TALK = "Talk to your neighbors: who has another answer, and why? The next vote opens soon; then run this cell again."
 UNKNOWN = """\
 {trouble} Your instructor may be asking the room this question, so the verdict waits: run this cell again later.
 If you are no longer in the room, run this first: from coursekit import leave; leave()"""
