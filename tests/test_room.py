@@ -210,7 +210,7 @@ def test_vote_talk_vote_again_and_both_votes_are_on_the_board_at_the_end(room, a
     checks.quiz("order_of_get", "c")  # the last one counts
     until(lambda: bars(room.watch())["c"] == [1])
     ask(room, "talk")
-    assert "Talk to your neighbours" in str(checks.quiz("order_of_get", "b"))
+    assert "Talk to your neighbors" in str(checks.quiz("order_of_get", "b"))
     ask(room, "again")
     checks.quiz("order_of_get", "b")
     until(lambda: room.watch()["question"]["votes"] == [1, 1])
