@@ -2,16 +2,16 @@
 r"""
 # Chapter 3 · Actors
 
-A class becomes an actor, a process that keeps its state between calls.
+An actor is an object that stays in a worker process, so it keeps its state between calls.
 
 *About 120 minutes · builds on [Chapter 1](ch01_tasks.ipynb) and [Chapter 2](ch02_objects.ipynb)*
 
 **What you will be able to do**
 
-- turn a class into an actor, share it among tasks, and say which calls keep their order;
+- turn a class into an actor, and share it among tasks;
 - find and fix lost updates, outside an actor and inside one;
-- find what cannot be pickled, and repair a program whose tasks change a global;
-- measure how many calls an actor answers, and say when more actors help;
+- find what can't be pickled, and repair a program whose tasks change a global;
+- measure whether more actors help;
 - write an async actor that collects calls into batches;
 - train a model with a parameter server, where no worker waits for another;
 - keep a pool of actors busy, and find an actor by its name.
@@ -30,10 +30,10 @@ import pandas
 import ray
 from ray.util import ActorPool, inspect_serializability
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, recorded, solution
+from coursekit import actors, timeline, warm_up
 from coursekit.given.ch03_actors import Player, Simulator, add_ones, bumpy, compute, draw_training
 from coursekit.given.ch03_actors import linear_data, pay, slope, span, squares
-from coursekit import actors
 
 pandas.options.display.max_colwidth = None  # tables show whole sentences
 begin("ch03_actors")
@@ -46,26 +46,29 @@ warm_up(4)
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans two hours, with `Batcher` as homework.
-Nothing in this chapter builds on the sections on threads, on pools and on names.
-Have the room run the two cells above while you talk.
-Ask who has ever used a lock: they will enjoy the second section.
+Nothing in this chapter builds on the sections about threads, pools, and names.
+Have everyone run the two cells above while you talk.
+Ask who has ever used a lock: those people will enjoy the second section.
 """
 
 # %% [markdown]
 r"""
-## An actor is an object in a process of its own
+## An actor keeps its state in a worker process
 
 A task keeps nothing when it ends.
 But a simulator has state, a replay buffer has contents, and a model has weights.
-An **actor** is an object that lives in a worker process of its own.
-`ray.remote(Class)` makes an actor class; calling that with `.remote(...)` starts the process, creates the object there, and returns a **handle** at once.
-Like a task's, a call `handle.method.remote(...)` returns a reference at once.
+For those, Ray has the [**actor**](../docs/glossary.md#actor), an object in a worker process of its own.
+
+`ray.remote(Class)` turns a class into an actor class.
+Call `.remote(...)` on that, and Ray starts a process and creates the object there.
+You get a [**handle**](../docs/glossary.md#actor-handle) right away, before the process has started.
+To call a method, write `handle.method.remote(...)`, which returns a reference, just as with a task.
 """
 
 
 # %% tags=["demo"]
 class Counter:
-    """Counts from a start."""
+    """Counts from a starting value."""
 
     def __init__(self, start):
         self.total = start
@@ -83,48 +86,46 @@ print(ray.get(refs))
 
 # %% [markdown]
 r"""
-101, 103, 106: all calls reach one object.
-The actor runs **one call at a time**, and one caller's calls **in the order they were sent**.
-So no call ever sees the object half changed, and the sum is right without a lock.
+The totals are 101, 103, and 106, because all three calls reached the same object.
+The actor runs **one call at a time**, and it runs the calls of one caller **in the order in which they were sent**.
+So no call sees a half-finished change, and the sum is right without a lock.
 
-![The notebook and a task hold handles of one actor. The calls of each wait in a line of their own; the actor takes one at a time, and keeps the state](../img/ch03_actor.svg)
+![The notebook and a task hold handles of one actor. Each caller's calls wait in a queue; the actor runs one call at a time](../img/ch03_actor.svg)
 
-This holds for an ordinary actor whose calls are not retried.
-Threads and `async` methods give up the order, as you will see below, and so does the option `allow_out_of_order_execution`.
-A call that Ray retries (chapter 5) may run after later ones.
+Actors with threads or `async` methods give up this order, as you'll see below.
+A call that Ray retries (Chapter 5) may run after calls that were sent later.
 
-As with tasks, you will also see `@ray.remote` above the class; then `Counter.remote(100)` makes the actor, and the name no longer stands for the plain class.
+As with tasks, you'll also see `@ray.remote` above the class.
+Then `Counter` is the actor class, and `Counter.remote(100)` creates the actor.
 
-Ray keeps a record of every actor.
-The next cell shows the records, drops the handle, and shows them again.
+The next cell shows Ray's records of its actors, drops the handle, and shows the records again.
 """
 
 # %% tags=["demo"]
 columns = ["class_name", "state", "pid", "death"]
 display(pandas.DataFrame(actors())[columns])
-del counter, refs  # the only handle, and the results that it made
+del counter, refs  # the only handle, and the references to its results
 time.sleep(1)
 pandas.DataFrame(actors())[columns]
 
 # %% [markdown]
 r"""
-When the last handle is gone, Ray ends the actor, its process, and its state.
-You need not close anything, but nothing is kept either.
-In a terminal, `RAY_AUTH_MODE=token ray list actors` shows the same records if Ray runs with its dashboard; chapter 6 says what the token is.
+When the last handle is gone, Ray stops the actor: its process exits, and its state is lost.
+You don't have to close anything, but nothing is saved either.
+In a terminal, `ray list actors` shows the same records (Chapter 6).
 
-Your turn.
-`count_up` gets a class like `Counter`, whose `__init__` needs no arguments.
+Now write `count_up`.
+It gets a class like `Counter`, except that `__init__` takes no arguments.
 
-This chapter's checks prove order and overlap by letting calls wait for each other.
-If your answer is wrong, some wait in vain, and the verdict takes 20 to 40 seconds.
+In this chapter, the checks make calls wait for one another, so checking a wrong answer may take 20 to 40 seconds.
 """
 
 
 # %%
 def count_up(Counter, amounts):
-    """Return what add(amount) of one actor of the class Counter returns for each of the amounts.
+    """Return a list of what `add(amount)` returns for each of the amounts, all on one actor of the class Counter.
 
-    All calls are sent before the first result is waited for.
+    Send all calls before you wait for the first result.
     """
     ### BEGIN SOLUTION
     counter = ray.remote(Counter).remote()
@@ -138,9 +139,9 @@ check("count_up", count_up)
 
 # %% [markdown] tags=["solution"]
 r"""
-Two mistakes are common.
-With `ray.remote(Counter).remote()` inside the loop, every call gets its own actor: five processes, and five totals that start at 0.
-With `ray.get` inside the loop, the totals are right, but the caller waits for every call in turn.
+There are two common mistakes.
+With `ray.remote(Counter).remote()` inside the loop, every call gets a new actor, so you have five processes and five totals that start at 0.
+With `ray.get` inside the loop, the totals are right, but the caller waits for each call before it sends the next.
 """
 
 # %%
@@ -153,17 +154,21 @@ quiz("order_of_calls", order_of_calls)
 
 # %% [markdown]
 r"""
-## One call is safe, a sequence of calls is not
+## A single call to an actor is safe, but a sequence of calls can lose updates
 
-A handle is an argument like any other.
-Give it to a task, and the task can call the same actor: handles travel, the object stays.
-Through handles, many tasks work on one state.
+You can pass a handle to a task like any other argument, and then the task can call the same actor.
+That's how tasks share state.
 
-Here four customers pay 1 into an account, ten times each.
-`pay(balance, 1)` returns the balance plus 1, and takes 20 ms for the bookkeeping.
+In the next cells, four customers pay into one account at the same time.
+For each payment, a customer reads the balance, calls `pay(balance, 1)`, and writes the result back.
+`pay` takes 20 ms and returns the balance plus 1.
 
-**Predict** the final balance.
+**Predict:** the balance is 0 at first, and each of the four customers makes ten payments of 1.
+What is the final balance?
 """
+
+# %% tags=["demo"]
+predict("final_balance", ...)  # the balance after 40 payments
 
 
 # %% tags=["demo"]
@@ -196,29 +201,30 @@ def customer(account, payments):
 account = Account.remote(0)
 ray.get([customer.remote(account, 10) for _ in range(4)])
 balance = ray.get(account.read.remote())
-print(f"40 payments of 1, and the balance is {balance}: {40 - balance} are lost")
+print(f"After 40 payments of 1, the balance is {balance}, so {40 - balance} payments are lost.")
+measured("final_balance", balance)
 
 # %% [markdown]
 r"""
-Most are lost.
-Every single call was safe, but a payment is *three* steps: read, add, write.
-Between one customer's read and write, the others read the same old balance, and the last to write wipes out what the others wrote: a **lost update**.
+If you said 40, remember that every call is safe, but a payment takes *three* steps: read, add, and write.
+Between one customer's read and write, others read the same old balance, and the last customer to write overwrites what the others wrote.
+Most payments were lost in this way, which is called a [**lost update**](../docs/glossary.md#lost-update).
 
-![Two customers read 5, both add 1, both write 6: one payment is lost. Below, both send "add 1" to the account, and the balance is 7](../img/ch03_lost_update.svg)
+![Top: two customers read 5, and both write 6, so one payment is lost. Bottom: both send "add 1" to the account, and the balance is 7](../img/ch03_lost_update.svg)
 
-Instead of fetching the state, changing it, and sending it back, **send the change**, and let the actor make it, in one call.
+Instead of fetching the state, changing it, and sending it back, **send the change**, and let the actor apply it in a single call.
 
-In the exercise, you are given `pay_in(balance, amount)`, which returns the new balance.
-The balance need not be a number: the check uses a list of receipts.
+In the exercise, `pay_in(balance, amount)` returns the new balance.
+A balance doesn't have to be a number: the check uses a list of receipts.
 """
 
 
 # %%
 def bank(pay_in, balance, amounts):
-    """Return the balance after all amounts have been paid in; it is `balance` at first.
+    """Return the balance after all amounts have been paid in, starting from `balance`.
 
-    One actor, the account, keeps the balance. For each amount, a task of its own, the customer, pays it in,
-    and ends when the payment is booked. All customers come at the same time.
+    One actor, the account, keeps the balance. Each amount is paid in by a task, the customer,
+    which ends only when its payment has been booked. All customers run at the same time.
     """
 
     ### BEGIN SOLUTION
@@ -249,10 +255,12 @@ check("bank", bank)
 # %% [markdown] tags=["solution"]
 r"""
 The `ray.get` in `customer` matters.
-Without it, the customer ends before the payment is booked, and since different callers' calls have no order, `read` may overtake a payment.
-Nothing is lost then, but you read too early.
+Without it, a customer ends before its payment has been booked.
+Calls from different callers have no order, so `read` may overtake a payment.
+No payment is lost then, but you read the balance too early.
 
-You can send functions as well: an actor with a method `update(function)`, which does `self.balance = function(self.balance)`, can make any change.
+You can also send functions.
+An actor with a method `update(function)` that does `self.balance = function(self.balance)` can apply any change.
 """
 
 # %%
@@ -265,14 +273,14 @@ quiz("why_updates_are_lost", why_updates_are_lost)
 
 # %% [markdown]
 r"""
-## A lock stays at home, and a global changes elsewhere
+## A lock can't be pickled, and a task changes only its own copy of a global
 
-Almost everyone meets two errors in the first week with Ray.
-Both follow from one fact: a task works on **copies**.
-Ray pickles the arguments, and a notebook's function together with the globals it uses; the worker unpickles them in its own process.
-A function you import from a module travels as a name: the worker imports the module itself, and so has its own globals.
+Two errors that almost everyone meets with Ray have the same cause: a task works on **copies**.
+Ray pickles a task's arguments, and it pickles a notebook's function together with the globals that the function uses.
+The worker unpickles all of that in its own process.
+A function that you import is pickled only as a name: the worker imports its module, so it has separate globals, too.
 
-Here is a colleague's program, which was right in one process.
+Here is a colleague's program, which was right as long as everything ran in one process.
 """
 
 
@@ -299,52 +307,65 @@ except TypeError as error:
 
 # %% [markdown]
 r"""
-Ray cannot pickle the function `game`, and says so before a task starts.
-The function looks harmless, but it carries `player`, and something in there cannot travel.
-`ray.util.inspect_serializability` takes an object apart and names the culprit:
+Ray can't pickle the function `game`, and it says so before any task starts.
+`game` looks harmless, but it uses `player`, which contains something that can't be pickled.
+`ray.util.inspect_serializability` names the culprit:
 """
 
 # %% tags=["demo"]
-fine, culprits = inspect_serializability(Player(), name="player", print_file=io.StringIO())  # without it, a long report
+fine, culprits = inspect_serializability(Player(), name="player", print_file=io.StringIO())  # prints no report here
 print("can be pickled:", fine)
 print("culprits:", [".".join(culprit.path) for culprit in culprits])
 
 # %% [markdown]
 r"""
-A lock guards the memory of one process, so a copy elsewhere would guard nothing.
-Open files, database connections, threads and running generators stay at home for the same reason.
-Don't send such an object: **make it where it is needed**, inside the task, or once for many calls in the `__init__` of an actor.
+A lock guards the memory of one process, so a copy of it elsewhere would guard nothing.
+Open files, database connections, threads, and running generators can't be pickled either.
+Don't send such an object, but **create it where you need it**: in the task, or in the `__init__` of an actor that uses it for many calls.
 
-With that fixed, the program runs without an error but returns the wrong thing.
+With that fixed, the program runs, but it returns the wrong result.
 
-**Predict** what `scores` holds after three games, and what the third line prints.
+**Predict:** three games run as tasks, and each writes its score into the global `scores`.
+What does `scores` in your notebook hold afterward?
 """
+
+# %% tags=["demo"]
+predict("scores_here", ..., ["three scores", "one score", "nothing"])
 
 
 # %% tags=["demo"]
 @ray.remote
-def game_of_its_own(seed):
-    """Play with a player of this task's own, and write the score into a global."""
+def game_with_new_player(seed):
+    """Play with a player that this task creates, and write the score into a global."""
     scores[seed] = Player().play(seed)
     return len(scores)
 
 
-bonus = 1
-add_bonus = ray.remote(lambda score: score + bonus)
-print("sizes of the workers' dicts:", ray.get([game_of_its_own.remote(seed) for seed in (1, 2, 3)]))
+print("sizes of the workers' dicts:", ray.get([game_with_new_player.remote(seed) for seed in (1, 2, 3)]))
 print("this process has:", scores)
-before = ray.get(add_bonus.remote(0))
-bonus = 100
-print("with a bonus of 1:", before, "and with a bonus of 100:", ray.get(add_bonus.remote(0)))
+measured("scores_here", ["nothing", "one score", "two scores", "three scores"][len(scores)])
 
 # %% [markdown]
 r"""
-Every worker filled its own dict, and yours is empty.
-The way in is closed as well: Ray pickles a function once, at its first `.remote()`, so the workers keep that moment's bonus.
-Neither raises an error.
+Each score went into a worker's dict, and yours is still empty.
+What about the other direction?
+Here, a task uses the global `bonus`, and your notebook changes `bonus` between two calls:
+"""
 
-So send values in as **arguments**, and bring them back as **results**; what many tasks must change together lives in an actor.
-Now fix the program: it has both faults.
+# %% tags=["demo"]
+bonus = 1
+add_bonus = ray.remote(lambda score: score + bonus)
+print("with a bonus of 1:", ray.get(add_bonus.remote(0)))
+bonus = 100
+print("with a bonus of 100:", ray.get(add_bonus.remote(0)))
+
+# %% [markdown]
+r"""
+Ray pickles a function once, at its first `.remote()`, so the workers keep the `bonus` of that moment.
+Neither mistake raises an error.
+
+So send values in as **arguments**, bring them back as **results**, and put what many tasks change into an actor.
+Now fix the program, which has both mistakes.
 """
 
 
@@ -352,8 +373,8 @@ Now fix the program: it has both faults.
 def tournament(make_player, seeds):
     """Return the scores of this tournament as a dict {seed: score}.
 
-    The score of a seed is make_player().play(seed). A player cannot be pickled; `make_player` can. No game runs in this process,
-    and games run side by side.
+    The score of a seed is make_player().play(seed). A player can't be pickled, but `make_player` can.
+    No game runs in this process, and games run at the same time.
     """
 
     ### BEGIN SOLUTION
@@ -371,25 +392,25 @@ check("tournament", tournament)
 
 # %% [markdown] tags=["solution"]
 r"""
-If a player is slow to make, let two or three actors keep one each, made in `__init__`: `ray.remote(make_player).remote()` turns the player itself into an actor.
+If a player takes long to create, let two or three actors keep one each, created in `__init__`.
+If `make_player` is a class, as `Player` is, `ray.remote(make_player).remote()` turns the player itself into an actor.
 
-If the class is yours, you can also teach it to travel: `__getstate__` returns its attributes without the lock, and `__setstate__` makes a new one.
+If you wrote the class, you can also make it picklable: `__getstate__` returns the attributes without the lock, and `__setstate__` creates a new lock.
 """
 
 # %% [markdown]
 r"""
-## What `multiprocessing` keeps in a `Value`, Ray keeps in an actor
+## In Ray, an actor takes the place of `multiprocessing.Value`
 
-Without Ray, a machine's processes share a number through `multiprocessing.Value`, a few bytes of shared memory.
+Without Ray, the processes of a machine can share a number through `multiprocessing.Value`, a few bytes of shared memory.
 In the next cell, two processes add 1 to it 20,000 times each.
-
-`Value` comes with a lock; is `total.value += 1` safe?
+`Value` comes with a lock, so is `total.value += 1` safe?
 """
 
 # %% tags=["demo"]
 context = multiprocessing.get_context("spawn")
 for locked in (False, True):
-    total, start = context.Value("i", 0), context.Barrier(2)  # at the barrier, each waits for the other
+    total, start = context.Value("i", 0), context.Barrier(2)  # at the barrier, each process waits for the other
     adders = [context.Process(target=add_ones, args=(total, 20_000, locked, start)) for _ in range(2)]
     for adder in adders:
         adder.start()
@@ -399,27 +420,28 @@ for locked in (False, True):
 
 # %% [markdown]
 r"""
-It is the same mistake again: `+=` reads, adds and writes.
-The lock exists, but the code that says `+=` must remember to take it.
+It's the same mistake again: `+=` reads, adds, and writes.
+There is a lock, but your code must take it.
 
-An actor holds any object, not only numbers; every node of a cluster can reach it; and because it runs one call at a time, it needs no lock.
-Now write one that keeps the best result so far, together with the weights that reached it; older programs call it `GlobalVar`.
-Scores may have any sign: many environments only punish.
+An actor can hold any object, and it can be called from every node of a cluster.
+It needs no lock, because it runs one call at a time.
+Now write one that keeps the best result so far, together with the weights that reached it (older programs call it `GlobalVar`).
+Scores can be negative, because in many environments every reward is a penalty.
 """
 
 
 # %%
 class BestSoFar:
-    """Keeps the highest score offered so far, and what reached it: any object, even None."""
+    """Keeps the highest score offered so far, and what was found with it: any object, even None."""
 
     def __init__(self):
-        """Begin with nothing."""
+        """Start with nothing."""
         ### BEGIN SOLUTION
         self.kept = None
         ### END SOLUTION
 
     def offer(self, score, found):
-        """Return whether the score is higher than all before it; if so, keep it together with `found`."""
+        """Return whether the score is higher than all scores before it; if it is, keep it together with `found`."""
         ### BEGIN SOLUTION
         better = self.kept is None or score > self.kept[0]
         if better:
@@ -428,7 +450,7 @@ class BestSoFar:
         ### END SOLUTION
 
     def best(self):
-        """Return (score, found) of the best offer; None before the first."""
+        """Return (score, found) of the best offer so far, or None if there hasn't been an offer."""
         ### BEGIN SOLUTION
         return self.kept
         ### END SOLUTION
@@ -439,24 +461,24 @@ check("BestSoFar", BestSoFar)
 
 # %% [markdown] tags=["solution"]
 r"""
-A best score that starts at 0 is the classic mistake: on Pendulum, where no reward is above 0, nothing ever beats it.
-`-math.inf` works too, but then `best()` needs a special case for "nothing yet".
+The classic mistake is a best score that starts at 0: in Pendulum, where no reward is above 0, no score ever beats it.
+`-math.inf` works, too, but then `best()` needs a special case for "no offer yet".
 
-A stub or an error in `__init__` shows up late: you get the handle at once, and the first *call* raises `ActorDiedError`.
-The cause is at the end of its message.
+If `__init__` raises an exception, or is still a stub, you notice it late.
+You get a handle right away, and only the first *call* raises `ActorDiedError`, with the cause at the end of its message.
 """
 
 # %% [markdown]
 r"""
-Now four searchers look at random for the highest point of a hilly landscape, and share one `BestSoFar`.
-The top is $-1$, at the point $(2, -1)$.
+Now four searchers try random points of a hilly landscape, and they share one `BestSoFar`.
+The highest point, at $(2, -1)$, has the height $-1$.
 """
 
 
 # %% tags=["demo"]
 @ray.remote
 def search(best, tries, seed):
-    """Return how many of `tries` random points beat everything before them."""
+    """Return how many of `tries` random points were higher than everything before them."""
     rng, records = np.random.default_rng(seed), 0
     for x, y in rng.uniform(-5, 5, size=(tries, 2)):
         records += ray.get(best.offer.remote(bumpy(x, y), (x, y)))
@@ -473,29 +495,29 @@ if passed("BestSoFar"):
 
 # %% [markdown]
 r"""
-Hundreds of offers, and a handful of records: nearly all calls were for nothing.
-A searcher could remember its own best, and offer only what beats it.
-Whether that is worth the trouble depends on what a call costs.
+Of hundreds of offers, only a handful were records, so nearly all calls changed nothing.
+A searcher could offer only what beats its own best score.
+Whether that's worth the trouble depends on what a call costs.
 """
 
 # %% [markdown]
 r"""
-## A call costs less than a task, and far more than a method
+## An actor call costs less than a task and far more than a method call
 
-`Counter.add` does almost nothing, so nearly all its time is the price of the call.
-The next cell compares it with a call of an ordinary object, and with a task.
+`Counter.add` does almost no work, so nearly all the time of a call is overhead.
+The next cell compares it with a call to an ordinary object and with a task.
 """
 
 
 # %% tags=["demo"]
 @ray.remote
 def add_in_a_task(amount):
-    """Return the amount, plus 1."""
+    """Return the amount plus 1."""
     return amount + 1
 
 
 def microseconds(action, count):
-    """Return what one of `count` repetitions takes."""
+    """Return the time per repetition when `action(count)` repeats something `count` times."""
     start = time.perf_counter()
     action(count)
     return 1e6 * (time.perf_counter() - start) / count
@@ -504,7 +526,7 @@ def microseconds(action, count):
 # %% tags=["demo"]
 here, counter, calls = Counter(0), ray.remote(Counter).remote(0), budget(4000, 400)
 ray.get([function.remote(0) for function in (counter.add, add_in_a_task) for _ in range(100)])  # warm-up
-prices = {
+costs = {
     "object, one by one": microseconds(lambda n: [here.add(1) for _ in range(n)], 100 * calls),
     "actor, one by one": microseconds(lambda n: [ray.get(counter.add.remote(1)) for _ in range(n)], calls // 5),
     "actor, sent together": microseconds(lambda n: ray.get([counter.add.remote(1) for _ in range(n)]), calls),
@@ -512,46 +534,50 @@ prices = {
     "task, sent together": microseconds(lambda n: ray.get([add_in_a_task.remote(1) for _ in range(n)]), calls),
 }
 del counter
-rates = {name: round(1e6 / price) for name, price in prices.items()}
-pandas.DataFrame({"µs a call": prices, "calls a second": rates}).round(2)
+per_second = {name: round(1e6 / cost) for name, cost in costs.items()}
+pandas.DataFrame({"µs per call": costs, "calls per second": per_second}).round(2)
 
 # %% [markdown]
 r"""
-A call to another process costs thousands of times what a method costs, because a message goes out and another comes back.
-Sent together, the trips overlap.
-A call to an actor takes a shorter way than a task: its message goes straight to the actor's process, while a task first needs a worker.
-But Ray lends a worker once and then sends it many tasks, so the difference stays within a factor of two or so.
+A call to another process costs thousands of times as much as a method call, because a message goes out and another comes back.
+If you send calls together, these round trips overlap.
 
-An actor that does everything becomes the bottleneck of the whole program, however many nodes you have.
-So send fewer, larger calls, or let several actors share the work.
-How many actors?
+An actor call goes straight to the actor's process, while a task first needs a worker.
+But a worker, once assigned, gets many tasks in a row, so the costs of a task and an actor call usually differ by at most a factor of two or three.
+
+If a whole program calls one actor, that actor becomes the bottleneck, however many nodes you have.
+Send fewer, larger calls, or let several actors share the work.
+But how many actors?
 """
 
 # %% [markdown]
 r"""
-## More actors than cores do not help, unless they wait
+## More actors than cores help only if the actors wait
 
-Two kinds of work take equally long.
-`compute` adds up squares, and keeps a core busy.
-`wait` naps, like an actor that waits for a network, a disk, a robot, or a simulator on another machine.
-The same number of calls goes to one actor, to two, to four and to eight.
+This section compares two kinds of work that take equally long.
+`compute` adds up squares and keeps a core busy.
+`wait` sleeps, like an actor that waits for a disk, a robot, or a simulator on another machine.
+The same calls go to one, two, four, and eight actors.
 
-**Predict** two curves: how many times faster than one actor are 2, 4 and 8 at computing and at waiting?
-Look at `os.cpu_count()` first.
+**Predict:** how many times faster than one actor are eight at `compute`?
+Look at `os.cpu_count()` before you answer, and guess for `wait`, too.
 """
+
+# %% tags=["demo"]
+predict("eight_computing", ...)  # times as fast as one actor
 
 
 # %% tags=["demo"]
 @ray.remote
 class Worker:
-    """Works in two ways."""
+    """Does two kinds of work."""
 
     def compute(self, rounds):
         """Keep a core busy."""
         return compute(rounds)
 
     def wait(self, seconds):
-        """Nap."""
+        """Sleep."""
         time.sleep(seconds)
 
 
@@ -567,7 +593,7 @@ def compute_often(times):
     ray.get([workers[0].compute.remote(rounds) for _ in range(times)])
 
 
-seconds_each = min(microseconds(compute_often, 10) for _ in range(6)) / 1e6  # other programs can only slow it down
+seconds_each = min(microseconds(compute_often, 10) for _ in range(6)) / 1e6  # other programs can only make it slower
 print(f"one call of compute: {1000 * seconds_each:.1f} ms, on {os.cpu_count()} cores")
 
 # %% tags=["demo"]
@@ -576,8 +602,8 @@ numbers, calls = [1, 2, 4, 8], budget(240, 48)
 rates = {kind: dict.fromkeys(numbers, 0.0) for kind in kinds}  # the best of several rounds
 
 
-def calls_a_second(kind, number):
-    """Return how many calls a second `number` actors answer together."""
+def calls_per_second(kind, number):
+    """Return how many calls per second `number` actors handle together."""
     methods = [getattr(worker, kind) for worker in workers[:number]]
     start = time.perf_counter()
     ray.get([methods[i % number].remote(kinds[kind]) for i in range(calls)])
@@ -587,44 +613,46 @@ def calls_a_second(kind, number):
 for _ in range(budget(5, 2)):
     for number in numbers:
         for kind in kinds:
-            rates[kind][number] = max(rates[kind][number], calls_a_second(kind, number))
-pandas.DataFrame(rates).rename_axis("actors").round().astype(int)
+            rates[kind][number] = max(rates[kind][number], calls_per_second(kind, number))
+display(pandas.DataFrame(rates).rename_axis("actors").round().astype(int))
+measured("eight_computing", rates["compute"][8] / rates["compute"][1])
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(7, 3.6), constrained_layout=True)
-for kind, colour in [("wait", "#7c3aed"), ("compute", "#d97706")]:
+for kind, color in [("wait", "#7c3aed"), ("compute", "#d97706")]:
     times = [rates[kind][number] / rates[kind][1] for number in numbers]
-    axes.plot(numbers, times, "o-", color=colour, label=kind)
+    axes.plot(numbers, times, "o-", color=color, label=kind)
 axes.plot(numbers, numbers, ":", color="#94a3b8", label="n times as fast")
 axes.axvline(os.cpu_count(), color="#94a3b8", linestyle="--")
-axes.text(os.cpu_count(), 7.4, " your cores", color="#64748b")
-axes.set(xlabel="actors", ylabel="times as fast as one")
-axes.set_title("Computing stops at your cores, waiting does not")
+axes.text(os.cpu_count(), 7.4, " os.cpu_count()", color="#64748b")
+axes.set(xlabel="actors", ylabel="speedup over one actor")
+axes.set_title("Computing actors are limited by your cores; waiting actors aren't")
 axes.set_xticks(numbers)
 axes.legend();
 
 # %% tags=["demo"]
 for worker in workers:
-    ray.kill(worker)  # ends it at once, even where handles are left
+    ray.kill(worker)  # stops the actor right away, even if there are other handles
 del workers, worker
 
 # %% [markdown]
 r"""
-The curve of `compute` rises as far as your cores go, or less if other programs use them too, and then stops.
+The `compute` curve rises until all your cores are busy, and then it flattens.
 It may even fall, because eight processes on two cores get in each other's way.
 
-The curve of `wait` rises far beyond your cores, because a nap needs no core.
-It bends in the end: each call has its price, and the notebook can send only a few thousand a second.
+The `wait` curve rises far beyond your number of cores, because a sleeping process needs no core.
+In the end, it flattens, too, because each call has overhead, and the notebook can send only a few thousand calls per second.
 
-`os.cpu_count()` counts hardware threads, on most processors two for each core, and slow cores as well as fast ones, so the curve often bends before the dashed line.
+`os.cpu_count()` counts hardware threads, often two per core, and ignores the CPU limit of a container, so `compute` often bends before the dashed line.
 
-Ray let you have all eight actors, although it counts only four CPUs: unless you set `num_cpus=`, a living actor holds none (chapter 4).
-So nothing stops you from starting too many.
-Each costs dozens of megabytes of memory, even when idle, and about a second to start.
+Ray started eight actors on four CPUs, because a running actor reserves no CPU by default.
+With `num_cpus=`, it reserves that many for as long as it runs.
+If you request a GPU or a custom resource instead, even `num_gpus=0`, it reserves one CPU (Chapter 4).
+So by default, nothing keeps you from starting too many.
+Each takes tens of megabytes of memory, even when idle, and up to about a second to start.
 
-On a cluster the rule is the same, with more cores: as many computing actors as there are cores, and as many waiting ones as it takes to keep the cores busy.
-Which is your simulator?
-Chapter 8 measures that before it chooses.
+On a cluster, too, start as many computing actors as there are cores, or as many waiting actors as it takes to keep the cores busy.
+In Chapter 8, you'll measure which kind your simulator is.
 """
 
 # %%
@@ -637,27 +665,35 @@ quiz("how_many_actors", how_many_actors)
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time.
-Compare the curves in the room: a laptop with eight cores, one with two, a shared server.
-Each has its knee in a different place, and the shared server may have none.
-The most frequent question is "So why `num_cpus=4`?": it is Ray's bookkeeping, and adds no core.
+This is half-time.
+Compare the curves in the room: a laptop with eight cores, one with two, and a shared server.
+Each `compute` curve bends at a different place, and on the shared server it may not bend at all.
+The most frequent question is "So why `num_cpus=4`?"
+The answer: it's Ray's resource accounting, and it adds no core.
 """
 
 # %% [markdown]
 r"""
-## One async actor waits for many at once
+## An async actor runs many waiting calls at the same time
 
-Eight processes that only wait are a waste.
-An **async actor** waits for many things in one process: if one method is an `async def`, Ray runs up to 1,000 of its calls at the same time, in one thread.
+Eight processes that only wait are a waste of memory.
+An [**async actor**](../docs/glossary.md#async-actor) waits for many things in one process.
+If a method is an `async def`, Ray runs up to 1,000 calls at the same time, in one thread.
 
-It does so with Python's `asyncio`.
-The thread runs a **loop**: it runs one call until that has to wait at an `await`, then another that can continue, and returns to the first when what it waits for has arrived.
+That thread runs the *event loop* of Python's `asyncio`.
+The loop runs one call until that call has to wait at an `await`, and then it runs another.
+Once the awaited result has arrived, the first call can continue.
 
-A call steps aside *only* at an `await`.
-The two classes below differ in one line; `span` notes when each call began and ended.
+A call lets others run *only* where it awaits something.
+The two classes below differ in one line.
 
-**Predict:** how long do eight calls take with each?
+**Predict:** eight calls are sent together, and each takes 0.2 s.
+How long do all eight take with `time.sleep(0.2)`?
+And how long with `await asyncio.sleep(0.2)`?
 """
+
+# %% tags=["demo"]
+predict("eight_blocking_calls", ...)  # seconds, with time.sleep
 
 
 # %% tags=["demo"]
@@ -666,18 +702,18 @@ class Blocking:
     """Waits, and keeps all other calls out."""
 
     async def answer(self):
-        """Return when this call began and ended."""
+        """Return when this call started and ended."""
         start = time.time()
         time.sleep(0.2)
         return span("time.sleep(0.2)", start)
 
 
 @ray.remote
-class Polite:
-    """Waits, and lets other calls in."""
+class Awaiting:
+    """Waits, and lets other calls run meanwhile."""
 
     async def answer(self):
-        """Return when this call began and ended."""
+        """Return when this call started and ended."""
         start = time.time()
         await asyncio.sleep(0.2)
         return span("await asyncio.sleep(0.2)", start)
@@ -685,28 +721,45 @@ class Polite:
 
 # %% tags=["demo"]
 figure, places = plt.subplots(2, figsize=(9, 4.4), sharex=True, constrained_layout=True)
-for cls, axes in zip([Blocking, Polite], places, strict=True):
+seconds = {}
+for cls, axes in zip([Blocking, Awaiting], places, strict=True):
     actor = cls.remote()
     ray.get(actor.answer.remote())  # it has started
-    timeline(ray.get([actor.answer.remote() for _ in range(8)]), ax=axes)
+    spans = ray.get([actor.answer.remote() for _ in range(8)])
+    timeline(spans, ax=axes)
+    seconds[cls] = max(each["ended"] for each in spans) - min(each["started"] for each in spans)
     del actor
+measured("eight_blocking_calls", seconds[Blocking])
 
 # %% [markdown]
 r"""
-Above, the calls run in turn, although the method says `async`; below, all eight take the time of one.
-A blocked actor shows no error, only slowness.
-`time.sleep`, `ray.get` (write `await ref`), `requests.get`, and every long computation block it.
-Nor does an `await` of something already there let another call in.
+In the upper plot, the calls run one after the other and take eight times 0.2 s, although the method is an `async def`.
+In the lower plot, all eight together take about 0.2 s.
 
-Because a call may step aside at each `await`, other calls may change the object meanwhile.
-Here a hundred calls add 1 each:
+A blocked event loop raises no error; the actor is just slow.
+`time.sleep`, `requests.get`, `ray.get` (write `await ref` instead), and every long computation block it.
+Even an `await` lets no other call run if there is nothing to wait for, as with a future that already has its result.
+"""
+
+# %%
+### BEGIN SOLUTION
+blocked_loop = "b"
+### END SOLUTION
+
+# %%
+quiz("blocked_loop", blocked_loop)
+
+# %% [markdown]
+r"""
+While a call awaits something, other calls can change the object.
+Here, each of a hundred calls adds 1, with an `await` between reading and writing:
 """
 
 
 # %% tags=["demo"]
 @ray.remote
 class Purse:
-    """Adds up, and waits in between."""
+    """Adds up, and awaits something in between."""
 
     def __init__(self):
         self.total = 0
@@ -721,42 +774,46 @@ class Purse:
 
 purse = Purse.remote()
 totals = ray.get([purse.add.remote(1) for _ in range(100)])
-print(f"100 payments of 1, and the purse holds {max(totals)}")
+print(f"after 100 payments of 1, the purse holds {max(totals)}")
 del purse
 
 # %% [markdown]
 r"""
-Read, `await`, write: a lost update again, this time *inside* the actor.
-Without the `await`, or with `self.total += amount` after it, nothing would be lost: between two `await`s you are alone.
+These are lost updates again, this time *inside* the actor: read, `await`, write.
+With `self.total += amount` after the `await`, nothing would be lost, because no other call runs between two `await`s.
+"""
 
-Async actors are at their best when many small requests should become a few large ones.
-A neural network needs about as long for one input as for thirty-two.
-So a policy server collects the calls that arrive, asks the network once, and hands each caller its own answer.
-Chapter 18 does that with Ray Serve; here you build the core of it.
+# %% [markdown]
+r"""
+## An async actor can turn many small requests into a few large batches
 
-The tool is a **future**, an empty box a call can wait for.
+On a GPU, a small network often takes about as long for thirty-two inputs as for one.
+So a policy server collects the calls that arrive, runs the network once, and returns to each caller the answer to its own input.
+Here you build the core of that; in Chapter 18, Ray Serve does it.
 
-- `asyncio.get_running_loop().create_future()` makes one, and `future.set_result(answer)` fills it.
-- `future.done()` says whether it is full, and `future.result()` returns what is in it.
-- `await asyncio.wait([future], timeout=seconds)` waits until it is full, but no longer than that.
-  It raises nothing when time is up, and what it returns is of no use here: ask the future.
-  `asyncio.wait_for` looks simpler, but when time is up it *cancels* the future, and `flush` can no longer fill it.
+The tool is a *future*: one call waits for it, and another gives it a result.
 
-`flush` is already written: it answers all the calls in `self.waiting`.
+- `asyncio.get_running_loop().create_future()` creates a future, and `future.set_result(answer)` gives it a result.
+- `future.done()` says whether it has a result, and `future.result()` returns the result.
+- `await asyncio.wait([future], timeout=seconds)` waits for the result, but no longer than the timeout.
+  It raises no exception when the time is up, so check `future.done()`.
+  `asyncio.wait_for` looks simpler, but it *cancels* the future when the time is up, and then `flush` can't set a result.
+
+`flush` is already written: it answers all calls in `self.waiting`.
 Write `predict`.
 """
 
 
 # %%
 class Batcher:
-    """Collects calls, and answers up to `size` of them with one call of the model."""
+    """Collects calls, and answers up to `size` of them with a single call to the model."""
 
     def __init__(self, model, size, patience):
         self.model, self.size, self.patience = model, size, patience
         self.waiting = []  # a pair (x, future) for each call that has no answer yet
 
     def flush(self):
-        """Answer all waiting calls: model(list of inputs) returns the list of answers."""
+        """Answer all waiting calls; `model` takes the list of their inputs and returns the list of answers."""
         batch, self.waiting = self.waiting, []
         answers = self.model([x for x, _ in batch]) if batch else []
         for (_, future), answer in zip(batch, answers, strict=True):
@@ -765,8 +822,8 @@ class Batcher:
     async def predict(self, x):
         """Return the model's answer to x.
 
-        The model is called as soon as `size` calls are waiting, or when one has waited for `patience`
-        seconds. No call is answered before that.
+        Flush as soon as `size` calls are waiting, or when one of them has waited for `patience` seconds,
+        but not before.
         """
         ### BEGIN SOLUTION
         future = asyncio.get_running_loop().create_future()
@@ -785,19 +842,19 @@ check("Batcher", Batcher)
 
 # %% [markdown] tags=["solution"]
 r"""
-No other call comes between `append` and `flush`, because there is no `await` between them.
-After the `await`, younger calls may have come.
-A call that then flushes without asking `future.done()`, or by a timer that still runs, answers them too early, in too small a batch.
+No other call can run between `append` and `flush`, because there is no `await` between them.
+After the `await`, newer calls may have arrived.
+Suppose a call then flushes without checking `future.done()`, or flushes because of a timer that nobody canceled.
+It answers those newer calls too early, in a batch that is too small.
 
-The model itself blocks the loop while it computes.
-Here that does no harm: until it is done, `flush` could answer no batch anyway.
-To avoid it, `await asyncio.to_thread(self.model, inputs)` computes in a thread; then `flush` has an `await`, and other calls can come in between.
+The model itself blocks the event loop while it computes.
+That does no harm here, because `flush` couldn't answer another batch until the model is free anyway.
+If you want to avoid it, `await asyncio.to_thread(self.model, inputs)` computes in a thread, but then `flush` contains an `await`, where other calls can run.
 """
 
 # %% [markdown]
 r"""
-`squares` stands for a network on a GPU: a call takes 50 ms, whatever the size of the batch.
-Like such a network, it blocks the loop, and calls that arrive meanwhile begin a moment later.
+`squares` stands for a network on a GPU: a call takes 50 ms, no matter how large the batch is.
 """
 
 # %% tags=["demo"]
@@ -812,29 +869,21 @@ if passed("Batcher"):
         print(f"batches of {size:2}: {time.perf_counter() - start:.2f} s for 32 calls")
     del batcher
 
-# %%
-### BEGIN SOLUTION
-blocked_loop = "b"
-### END SOLUTION
-
-# %%
-quiz("blocked_loop", blocked_loop)
-
 # %% [markdown]
 r"""
-## Threads let an actor answer while it works
+## With threads, an actor can answer while it works
 
-A method that computes for minutes keeps every other call waiting, even one that asks whether the actor is alive.
-Ordinary methods can run in several threads: `.options(max_concurrency=4)` allows any four calls at a time.
-A **concurrency group** has threads of its own for certain methods.
+A method that computes for minutes keeps every other call waiting, even one that only asks whether the actor is alive.
+Ordinary methods can run in threads: with `.options(max_concurrency=4)`, any four calls can run at the same time.
+A [**concurrency group**](../docs/glossary.md#concurrency-group) reserves threads for certain methods.
 
-Both trainers below are asked for a `ping` while they train for a second.
+Below, two trainers get a `ping` while they train for a second.
 """
 
 
 # %% tags=["demo"]
 class Trainer:
-    """Trains for long."""
+    """Takes a long time to train."""
 
     def train(self):
         """Train for a second."""
@@ -846,7 +895,7 @@ class Trainer:
 
 
 class TrainerWithAGroup(Trainer):
-    """Trains for long, and answers meanwhile."""
+    """Takes a long time to train, and can answer meanwhile."""
 
     @ray.method(concurrency_group="health")
     def ping(self):
@@ -855,7 +904,7 @@ class TrainerWithAGroup(Trainer):
 
 
 # %% tags=["demo"]
-with_group = ray.remote(concurrency_groups={"health": 1})(TrainerWithAGroup)  # one thread more, for "health" alone
+with_group = ray.remote(concurrency_groups={"health": 1})(TrainerWithAGroup)  # one more thread, for "health" only
 for name, actor_class in {"Trainer": ray.remote(Trainer), "TrainerWithAGroup": with_group}.items():
     trainer = actor_class.remote()
     ray.get(trainer.ping.remote())  # it has started
@@ -866,41 +915,41 @@ del trainer, work
 
 # %% [markdown]
 r"""
-The price: two methods can now run at the same time on one object, so the actor no longer protects its state.
-`ping` only answers, so nothing can go wrong.
-Methods that change something need a `threading.Lock`, or must share a group with one thread.
-The order is gone as well: an actor with threads, or with `async` methods, may run a call before one that the same caller sent earlier.
-And the threads of a process take turns at running Python code: for more you need more actors, as the curve above showed.
+This comes at a cost: two methods can now use the object at the same time, so the actor no longer protects its state.
+`ping` changes nothing, so nothing can go wrong.
+Methods that change something need a `threading.Lock`, or must share a group that has one thread.
+
+The order is gone, too: an actor with threads, or with `async` methods, may run a call before one that the same caller sent earlier.
+And since the threads of a process take turns running Python code, you need more actors to compute faster.
 """
 
 # %% [markdown]
 r"""
-## A parameter server lets every worker go at its own pace
+## With a parameter server, no worker waits for another
 
-Now the first piece of distributed learning.
-The weights of a model live in an actor, the **parameter server**.
-Each worker has a share of the data, a **shard**, and repeats three steps: get the weights, compute the gradient on its shard, send the *gradient*.
-The server applies it:
+In distributed learning, an actor called the [**parameter server**](../docs/glossary.md#parameter-server) can hold the weights of the model.
+Each worker has a part of the data, a [**shard**](../docs/glossary.md#shard), and repeats three steps: get the weights, compute the gradient on its shard, and send the *gradient* $g$.
+The server applies it to the weights $w$:
 
 $$w \leftarrow w - \text{rate} \cdot g$$
 
-![Three workers around a server: each gets weights, computes a gradient on its shard, and sends it; the server applies gradients as they come](../img/ch03_parameter_server.svg)
+![Three workers get weights from a parameter server and send gradients, which the server applies as they arrive](../img/ch03_parameter_server.svg)
 
-No worker waits for another: this is **asynchronous** SGD.
-While one worker computes, others move the weights, so its gradient comes from weights that are a little old, or **stale**.
-The price is usually a somewhat rougher path; the gain is that a slow worker does not hold up the others.
+No worker waits for another, so this is called [**asynchronous SGD**](../docs/glossary.md#asynchronous-sgd).
+While one worker computes, others change the weights, so its gradient comes from weights that are a little old: it is [**stale**](../docs/glossary.md#stale-gradient).
+The path to the solution usually gets noisier, but a slow worker doesn't hold up the others.
 
-It is tempting to improve the *weights* locally and send those back.
-You know what that loses.
+Don't update the *weights* in each worker and send those back: you know what gets lost then.
 
-The server below is complete; write `async_sgd`, which starts it and its workers.
+The server below is complete.
+Write `async_sgd`, which starts it and its workers.
 """
 
 
 # %%
 @ray.remote
 class ParameterServer:
-    """Keeps the weights of a model."""
+    """Holds the weights of a model."""
 
     def __init__(self, weights, rate):
         self.weights, self.rate = np.array(weights), rate
@@ -915,10 +964,10 @@ class ParameterServer:
 
 
 def async_sgd(gradient, weights, shards, steps, rate):
-    """Return the weights after one worker, a task, for each shard has taken `steps` steps.
+    """Return the weights after one worker for each shard has taken `steps` steps, starting from `weights`.
 
-    The workers compute `gradient(weights, shard)`. They work side by side, and wait for no other worker.
-    A worker ends when all its gradients are applied.
+    A worker is a task or an actor, and `gradient(weights, shard)` computes its gradient. The workers run at
+    the same time, and no worker waits for another. A worker ends only when all its gradients have been applied.
     """
 
     ### BEGIN SOLUTION
@@ -939,16 +988,19 @@ check("async_sgd", async_sgd)
 
 # %% [markdown] tags=["solution"]
 r"""
-`np.array(weights)` in `__init__` is a copy on purpose: an array that arrives in an actor is read-only (chapter 2), so `self.weights -= …` would raise an error.
+`np.array(weights)` in `__init__` makes a copy on purpose.
+An array that an actor receives is read-only (Chapter 2), so `self.weights -= …` would raise an error without the copy.
 
-`work` could skip the `ray.get` around all but the last `apply`: one caller's calls keep their order, so its next `get` already sees its own gradient.
-It could even ask for the next weights before it computes its gradient, so they arrive in time; the gradients are then staler by one step.
+`work` could leave out the `ray.get` around every `apply` but the last.
+The calls of one caller keep their order, so the worker's next `get` already sees the worker's own gradient.
+A worker could even request the next weights before it computes its gradient, so that they arrive in time.
+Then its gradients are staler by one step.
 """
 
 # %% [markdown]
 r"""
-Three workers fit a linear model with three weights to data made with known weights plus a little noise.
-`slope`, the gradient, takes 0.1 ms for each row of a shard, and the first shard has four times as many rows as the others.
+Three workers now fit a linear model with three weights to data that were made with known weights plus a little noise.
+`slope`, the gradient, takes 0.1 ms per row of a shard, and the first shard has four times as many rows as each of the others.
 """
 
 # %% tags=["demo"]
@@ -957,37 +1009,37 @@ if passed("async_sgd"):
     for steps in budget((1, 5, 25, 50), (1, 25)):
         with recorded() as training:
             fitted = async_sgd(slope, np.zeros(3), shards, steps, rate=0.05)
-        print(f"{steps:2} steps each: the weights are {np.abs(fitted - truth).max():.3f} off at most")
+        print(f"{steps:2} steps each: the largest error of a weight is {np.abs(fitted - truth).max():.3f}")
 
 # %% tags=["demo"]
 if passed("async_sgd"):
-    draw_training(training).set_title(f"{steps} steps of three workers, and their server")
+    draw_training(training).set_title(f"{steps} steps of three workers and the parameter server")
 
 # %% [markdown]
 r"""
-The quick workers took their steps and finished while the slow one was still working.
-The short bars are the server's calls; it has time to spare.
-A worker's bar is long because waiting for the server counts as running.
+The fast workers finished their steps while the slow one was still working.
+The short bars are calls to the server, which is idle most of the time.
 
-The error falls fast, but not to 0.
-The rest comes from the noise, and from the last steps, all from one shard.
-A fixed number of steps is simple, but gives the small shards too little weight at the end; real programs run for a fixed time, or over shuffled data.
+The error falls fast, but not to 0, because the data are noisy and the last steps all come from one shard.
+Real programs let all workers run for a fixed time, or shuffle the data.
 """
 
 # %% [markdown]
 r"""
-## A pool keeps actors busy, unless it waits for the first result
+## `ActorPool` keeps actors busy, unless you ask for the results in order
 
-Some episodes are long, others short.
-A **pool** gives the next input to whichever actor is free.
-`ray.util.ActorPool` does that: `pool.map` returns results in the order of the inputs, `pool.map_unordered` as they come.
-Both want a function `f(actor, input)` that returns a reference.
+An [**actor pool**](../docs/glossary.md#actor-pool) such as `ray.util.ActorPool` gives the next input to whichever actor is free.
+`pool.map` returns results in the order of the inputs, and `pool.map_unordered` returns them as they become available.
+Both take a function `f(actor, input)` that returns a reference.
 
-Here three simulators play eight episodes; the first takes 0.9 s, the others 0.1 or 0.2 s.
-
-**Predict:** how long does each take?
-Draw the three rows on paper first.
+**Predict:** three simulators run eight episodes.
+The first takes 0.9 s, and the others take 0.2, 0.1, 0.2, 0.1, 0.2, 0.2, and 0.1 s.
+How long does `pool.map` take?
+Sketch the timeline first.
 """
+
+# %% tags=["demo"]
+predict("pool_map", ...)  # seconds
 
 # %% tags=["demo"]
 simulator_actor = ray.remote(Simulator)
@@ -996,20 +1048,25 @@ ray.get([simulator.run.remote(0) for simulator in simulators])
 episodes = [9, 2, 1, 2, 1, 2, 2, 1]  # tenths of a second
 
 figure, places = plt.subplots(2, figsize=(9, 4.4), sharex=True, constrained_layout=True)
+seconds = {}
 for way, axes in zip(["map", "map_unordered"], places, strict=True):
     pool = ActorPool(simulators)
     with recorded() as run:
+        start = time.perf_counter()
         results = list(getattr(pool, way)(lambda actor, tenths: actor.run.remote(tenths), episodes))
+        seconds[way] = time.perf_counter() - start
     timeline(run, ax=axes).set_title(f"pool.{way}: results {results}")
 del pool
+measured("pool_map", seconds["map"])
 
 # %% [markdown]
 r"""
-`pool.map` hands out results in order, and gives an actor its next input only *when it hands out a result*.
-During the first, long episode, the other two actors have nothing to do, although five episodes wait.
+If you said 0.9 s, you thought of `map_unordered`.
+`pool.map` delivers results in order, and an actor gets its next input only *when its result is delivered*.
+So during the first, long episode, the other two actors have nothing to do, although five episodes are waiting.
 `map_unordered` keeps them busy, but mixes up the results.
 
-To have both, send each input's place along, and sort by it in the end.
+To have both, send the position of each input along, and sort by it at the end.
 """
 
 # %% tags=["demo"]
@@ -1025,14 +1082,14 @@ for simulator in simulators:
 
 # %% [markdown]
 r"""
-## A name finds an actor, and a detached one outlives its program
+## Find an actor by its name, and detach an actor that must outlive its program
 
-So far you had to hold a handle.
-With `.options(name="scores")`, any task or program in the same **namespace** can find the actor by its name.
-You set the namespace with `ray.init(namespace="course")`; otherwise each program has its own.
-With `get_if_exists=True`, Ray finds the actor or makes it: many programs can run the same line and get the same actor.
+So far, you've needed a handle to call an actor.
+With `.options(name="scores")`, you create a [**named actor**](../docs/glossary.md#named-actor), which any program in the same [**namespace**](../docs/glossary.md#namespace) can find.
+You set the namespace with `ray.init(namespace="course")`; by default, each program has one of its own.
+With `get_if_exists=True`, Ray finds the actor or creates it, so every program can run the same line.
 
-A name does not keep an actor alive; `lifetime="detached"` does.
+A name doesn't keep an actor running, but `lifetime="detached"` does: that makes a [**detached actor**](../docs/glossary.md#detached-actor).
 """
 
 # %% tags=["demo"]
@@ -1048,10 +1105,10 @@ pandas.DataFrame(row for row in actors() if row["name"])[["name", "state", "deta
 
 # %% [markdown]
 r"""
-The second line found the actor of the first: 6.
-Without its handles "scores" is gone, while "archive" lives on.
-It would outlive this notebook too if the notebook had joined a running cluster; a cluster that `ray.init` has started ends with its program.
-In a running cluster, a detached actor stays until it is killed, so if you make one, plan who will kill it:
+The total is 6, so the second line found the first line's actor.
+Without its handles, "scores" is gone, but "archive" is still running.
+If the notebook had joined a running cluster, "archive" would outlive the notebook, so decide who kills it.
+A cluster that `ray.init` starts stops with its program.
 """
 
 # %% tags=["demo"]
@@ -1076,36 +1133,30 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You make actors, share their handles, and know which calls keep their order.
-- You see a lost update coming: outside an actor, across an `await`, and between threads.
-- You find what cannot travel with `inspect_serializability`, and send values in and results back instead of changing globals.
-- You have measured what a call costs, and how far more actors help: to your cores for computing, much further for waiting.
-- You write async actors that batch, parameter servers that hold up no worker, and pools that keep every actor busy.
+- You can create actors and share their handles.
+- You can spot a lost update: outside an actor, across an `await`, and between threads.
+- You can find what can't be pickled.
+- You've measured when more actors help.
+- You can write async actors that batch, parameter servers that hold up no worker, and pools that keep every actor busy.
 
 ## Traps
 
-- **A new actor for each call** has no memory: `Counter.remote()` goes before the loop.
-- **Read, change, write back** from outside loses updates.
+- **Reading, changing, and writing back** from outside loses updates.
   Send the change.
-- **A global** that a task changes stays as it was in your process, and one you change stays as it was in the workers.
-- **A lock, an open file or a connection** cannot be pickled.
-  Make it in the task or the actor.
+- **A global that a task changes** stays the same in your process, and one that you change stays the same in the workers.
 - **`ray.get` or `time.sleep` in an async method** blocks every other call.
-- **An error in `__init__`** shows only at the first call, as `ActorDiedError`.
-- **Order** is promised only for one caller's calls, on an ordinary actor, without retries.
-- **`ActorPool.map` stalls** behind a long first input.
-- **When you drop the last handle**, the actor ends.
-  Keep one, or make the actor detached and kill it yourself.
-- **A handle that a function captures** instead of taking as an argument keeps its actor alive until the program ends.
-- **Too many actors**: Ray does not stop you.
-  Each is a process with memory of its own.
+- **An error in `__init__`** shows up only at the first call, as `ActorDiedError`.
+- **The order of calls** is guaranteed only for one caller and an ordinary actor, without retries.
+- **When you drop the last handle**, the actor is stopped.
+  Keep a handle, or detach the actor and kill it yourself.
+- **A handle that a function captures** instead of taking it as an argument keeps its actor running until the program ends.
 
 ## Read on
 
-- [Chapter 4](ch04_scheduling.ipynb): what actors may ask for, and why some never start.
+- [Chapter 4](ch04_scheduling.ipynb): what actors can request, and why some never start.
   [Chapter 5](ch05_faults.ipynb): actors that die.
-  [Chapter 9](ch09_dqn.ipynb): an agent that loses updates, and how that shows in its learning.
-- Ray's documentation: [actors](https://docs.ray.io/en/latest/ray-core/actors.html), [async and threaded actors](https://docs.ray.io/en/latest/ray-core/actors/async_api.html) and [the order of calls](https://docs.ray.io/en/latest/ray-core/actors/task-orders.html).
+  [Chapter 9](ch09_dqn.ipynb): an agent that loses updates.
+- Ray's documentation: [actors](https://docs.ray.io/en/latest/ray-core/actors.html), [async and threaded actors](https://docs.ray.io/en/latest/ray-core/actors/async_api.html), and [the order of calls](https://docs.ray.io/en/latest/ray-core/actors/task-orders.html).
 - [Old names](../docs/old_names.md): what older code calls things, and what they are called today.
-- Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011, and Li et al., *Scaling Distributed Machine Learning with the Parameter Server*, OSDI 2014: when stale gradients do no harm.
+- Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011, and Li et al., *Scaling Distributed Machine Learning with the Parameter Server*, OSDI 2014: when stale gradients do little harm.
 """

@@ -1,6 +1,7 @@
 """What chapters 0 to 3 say about Ray is true of the Ray that is pinned: each test is one sentence of theirs."""
 
 import multiprocessing
+import asyncio
 import os
 import platform
 import re
@@ -12,11 +13,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import requires
+from itertools import pairwise
 
 import numpy as np
 import pandas
 import pytest
 import ray
+from ray.util import ActorPool
 
 from coursekit.given.object_store import MB, made, store
 from coursekit.ray_bridge import rendezvous
@@ -377,22 +380,64 @@ def test_an_async_actor_runs_up_to_1000_calls_at_once():
     assert DEFAULT_MAX_CONCURRENCY_ASYNC == 1000
 
 
-def test_a_running_actor_occupies_no_cpu_unless_it_asks_for_one():
-    def free() -> float:
-        return ray.available_resources().get("CPU", 0)
-
+@pytest.mark.parametrize(
+    ("options", "reserved"),
+    [({}, 0), ({"num_cpus": 1}, 1), ({"num_gpus": 0}, 1), ({"resources": {"slot": 0}}, 1), ({"memory": 1_000}, 0)],
+)
+def test_a_running_actor_reserves_no_cpu_unless_it_names_cpus_gpus_or_a_custom_resource(options, reserved):
     def soon(wanted: float) -> bool:
         end = time.monotonic() + 30
-        while free() != wanted and time.monotonic() < end:
+        while (free := ray.available_resources().get("CPU", 0)) != wanted and time.monotonic() < end:
             time.sleep(0.2)
-        return free() == wanted
+        return free == wanted
 
-    diary = ray.remote(Diary)
-    modest, greedy = diary.remote(), diary.options(num_cpus=1).remote()
-    ray.get([modest.read.remote(), greedy.read.remote()])
-    assert soon(1)  # of two: the greedy one has the other
-    del greedy
+    diary = ray.remote(Diary).options(**options).remote()
+    ray.get(diary.read.remote())
+    assert soon(2 - reserved)
+    del diary
     assert soon(2)
+
+
+class Loop:
+    """Notes which call is at which step; between the steps, each awaits something that is there already."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+
+    async def run(self, me: int, kind: str, refs: list) -> None:
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        for _ in range(200):
+            self.steps.append(me)
+            await (refs[0] if kind == "reference" else done)
+
+    async def changes(self) -> int:
+        """Return how often another call went on than the one before."""
+        return sum(a != b for a, b in pairwise(self.steps))
+
+
+@pytest.mark.parametrize(("kind", "mixed"), [("a finished future", False), ("reference", True)])
+def test_awaiting_a_finished_future_lets_no_other_call_run_and_awaiting_a_reference_does(kind, mixed):
+    loop, ref = ray.remote(Loop).remote(), ray.put(0)
+    ray.get([loop.run.remote(me, kind, [ref]) for me in range(3)])
+    assert (ray.get(loop.changes.remote()) > 2) == mixed
+
+
+def test_a_pool_that_maps_in_order_gives_an_actor_its_next_input_only_when_its_result_is_delivered():
+    class Late:
+        def start(self, point: str, number: int) -> bool:
+            rendezvous.signal(point, str(number))
+            return number > 0 or rendezvous.wait_for(point, "2")
+
+    rendezvous.set_patience(3)
+    actors = [ray.remote(Late).remote() for _ in range(2)]
+    found = {}
+    for way in ("map", "map_unordered"):
+        point = rendezvous.new_point()
+        results = getattr(ActorPool(actors), way)(lambda actor, i, point=point: actor.start.remote(point, i), range(3))
+        found[way] = all(results)  # whether the third call started while the first was running
+    rendezvous.set_patience(rendezvous.PATIENCE)
+    assert found == {"map": False, "map_unordered": True}
 
 
 def test_an_actor_ends_with_its_last_handle_but_not_while_a_function_captures_one():

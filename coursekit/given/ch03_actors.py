@@ -38,13 +38,13 @@ def compute(rounds: int) -> int:
 
 
 def bumpy(x: float, y: float) -> float:
-    """Return the height of a hilly landscape at a point: always below 0, and at most -1, in (2, -1)."""
+    """Return the height of a hilly landscape at a point: at most -1, which is reached at (2, -1)."""
     hills = 2 * (2 - np.cos(3 * (x - 2)) - np.cos(3 * (y + 1)))
     return float(-1 - (x - 2) ** 2 - (y + 1) ** 2 - hills)
 
 
 def squares(xs: list[float]) -> list[float]:
-    """Return the squares of a whole batch; a batch takes 50 ms, whatever its size, like a network on a GPU."""
+    """Return the squares of a whole batch, which takes 50 ms no matter how large it is, like a network on a GPU."""
     time.sleep(0.05)
     return [x * x for x in xs]
 
@@ -60,7 +60,7 @@ def linear_data(rows: list[int], seed: int = 0) -> tuple[list[tuple[np.ndarray, 
 
 
 def slope(weights: np.ndarray, shard: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return the gradient of the mean squared error of a linear model, shape [3]; takes 0.1 ms for each row."""
+    """Return the gradient of the mean squared error of a linear model, shape [3]; takes 0.1 ms per row."""
     inputs, targets = shard
     time.sleep(1e-4 * len(targets))
     return 2 * inputs.T @ (inputs @ weights - targets) / len(targets)
@@ -84,28 +84,28 @@ def draw_training(run: Window) -> Any:
 
 
 class Player:
-    """A player that cannot travel: it holds a lock, as a connection, an open file or a simulator does."""
+    """A player that can't be pickled, because it holds a lock; so do many connections and simulators."""
 
     def __init__(self) -> None:
         self.name, self._lock = "Ada", threading.Lock()
 
     def play(self, seed: int) -> float:
-        """Return the score of the game that this seed starts: at best 0."""
+        """Return the score of the game with this seed, which is at most 0."""
         with self._lock:
             time.sleep(0.05)
             return round(-abs(float(np.random.default_rng(seed).normal())), 2)
 
 
 class Simulator:
-    """A simulator that plays episodes of different lengths: `run(n)` naps for n tenths of a second and returns n."""
+    """A simulator whose episodes differ in length: `run(n)` sleeps for n tenths of a second and returns n."""
 
     def run(self, tenths: float) -> float:
-        """Return `tenths` after a nap of that many tenths of a second."""
+        """Return `tenths` after that many tenths of a second."""
         time.sleep(tenths / 10)
         return tenths
 
     def run_at(self, place: int, tenths: float) -> tuple[int, float]:
-        """Return the place that the caller names, and what `run` returns."""
+        """Return the position that the caller passes, and what `run` returns."""
         return place, self.run(tenths)
 
 
@@ -121,6 +121,9 @@ class Total:
         return [self.total, os.getpid()]
 
 
+ALL_CALLS = "all calls of `add` to run at the same time"
+
+
 class Reunion:
     """Runs many calls at once: it is an async actor."""
 
@@ -129,15 +132,15 @@ class Reunion:
         point, me, count = place
         rendezvous.signal(point, str(me))
         for other in range(count):
-            if not await asyncio.to_thread(rendezvous.wait_for, point, str(other), "gave-up"):
+            if not await asyncio.to_thread(rendezvous.wait_for, point, str(other), "gave-up", ALL_CALLS):
                 rendezvous.signal(point, "gave-up")
                 return False
         return True
 
 
 def receipt(balance: list, amount: int) -> list:
-    """Return the balance with one receipt more: the amount, and the process that wrote it."""
-    time.sleep(0.05)
+    """Return the balance with one more receipt: the amount, and the process that wrote it; takes longer than a customer's end."""
+    time.sleep(0.2)
     return [*balance, [amount, os.getpid()]]
 
 
@@ -151,12 +154,17 @@ def as_actor(learner: Any) -> Any:
     return learner if isinstance(learner, ray.actor.ActorClass) else ray.remote(learner)
 
 
+def _as_class(learner: Any) -> Any:
+    """Return the learner's plain class, of an actor class too."""
+    return learner.__ray_metadata__.modified_class if hasattr(learner, "__ray_metadata__") else learner
+
+
 class Offered(TypedDict):
-    """What `best` was before any offer, what `offer` answered, and what `best` is now."""
+    """What `best` was before any offer, what `offer` returned, and what `best` was after each offer."""
 
     before: Any
     answers: list
-    best: Any
+    bests: list
 
 
 def offer_in_order(learner: Any, offers: list) -> Offered:
@@ -165,8 +173,12 @@ def offer_in_order(learner: Any, offers: list) -> Offered:
 
     best = as_actor(learner).remote()
     before = best.best.remote()
-    answers = [best.offer.remote(score, found) for score, found in offers]
-    return {"before": ray.get(before), "answers": ray.get(answers), "best": ray.get(best.best.remote())}
+    calls = [(best.offer.remote(score, found), best.best.remote()) for score, found in offers]
+    return {
+        "before": ray.get(before),
+        "answers": ray.get([answer for answer, _ in calls]),
+        "bests": ray.get([after for _, after in calls]),
+    }
 
 
 class OfferedByMany(TypedDict):
@@ -239,21 +251,51 @@ class _Model:
         return [[x * x, len(xs), self._calls] for x in xs]
 
 
-def predict_together(learner: Any, xs: list[int], size: int, patience: float) -> list[tuple[bool, Any]]:
-    """Return, for calls that are sent at once, whether the learner's batching actor gave an answer, and which."""
+def predict_together(learner: Any, rounds: list[list[int]], size: int, patience: float) -> list[tuple[bool, Any]]:
+    """Return, for calls of which each round is sent at once, whether the learner's batching actor gave an answer, and which.
+
+    A round is sent when the one before has its answers: no call is left that could take part in a later batch.
+    """
     import ray
 
-    batcher = as_actor(learner).remote(_Model(), size, patience)
+    batcher, results = as_actor(learner).remote(_Model(), size, patience), []
     try:
         ray.get(batcher.__ray_ready__.remote())  # patience is for the answers, not for the start of a process
-        refs = [batcher.predict.remote(x) for x in xs]
-        ready, _ = ray.wait(refs, num_returns=len(refs), timeout=rendezvous.patience())
-        return [(True, ray.get(ref)) if ref in ready else (False, None) for ref in refs]
+        for xs in rounds:
+            refs = [batcher.predict.remote(x) for x in xs]
+            ready, missing = ray.wait(refs, num_returns=len(refs), timeout=rendezvous.patience())
+            results += [(True, ray.get(ref)) if ref in ready else (False, None) for ref in refs]
+            if missing:
+                break
+        return results
     finally:
         ray.kill(batcher)  # it may be blocked for good
 
 
 Latecomer = tuple[bool, Any, float]  # whether there was an answer, which, and after how many seconds
+
+
+def predict_in_a_trickle(learner: Any, xs: list[int], patience: float) -> bool:
+    """Return whether the first call had its answer when its own patience had ended; another came in between.
+
+    Their batch is too small. Both timers are of one event loop, which runs the earlier first, however slow it is.
+    """
+
+    async def play() -> bool:
+        batcher = _as_class(learner)(_Model(), len(xs) + 1, patience)
+        calls = [asyncio.create_task(batcher.predict(xs[0]))]
+        await asyncio.sleep(patience / 2)
+        calls.append(asyncio.create_task(batcher.predict(xs[1])))
+        await asyncio.sleep(0.75 * patience)
+        await asyncio.wait(calls[:1], timeout=0.1 * patience)  # its last steps after the timer
+        on_time = calls[0].done()
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls, timeout=1)
+        return on_time
+
+    with ThreadPoolExecutor(1) as thread:  # a notebook's own thread has an event loop already
+        return thread.submit(asyncio.run, play()).result()
 
 
 def predict_after_others(learner: Any, xs: list[int], size: int, patience: float) -> tuple[Latecomer, Latecomer]:
@@ -262,10 +304,9 @@ def predict_after_others(learner: Any, xs: list[int], size: int, patience: float
     In the first round all calls come at once, in the second the last one comes when half of the patience has passed. The
     class lives in an event loop of this process: nothing else decides who is next.
     """
-    plain = learner.__ray_metadata__.modified_class if hasattr(learner, "__ray_metadata__") else learner
 
     async def play(pause: float) -> Latecomer:
-        batcher = plain(_Model(), size, patience)
+        batcher = _as_class(learner)(_Model(), size, patience)
         others = [asyncio.create_task(batcher.predict(x)) for x in xs[:-1]]
         await asyncio.sleep(pause)
         start = time.monotonic()
@@ -285,10 +326,10 @@ def predict_after_others(learner: Any, xs: list[int], size: int, patience: float
         return thread.submit(asyncio.run, play_both()).result()
 
 
-def _wait_for_all(point: str, names: Iterable[str]) -> bool:
+def _wait_for_all(point: str, names: Iterable[str], what: str) -> bool:
     """Return whether all signals came; a call that waits in vain tells the others not to wait."""
     for name in names:
-        if not rendezvous.wait_for(point, name, unless="gave-up"):
+        if not rendezvous.wait_for(point, name, unless="gave-up", what=what):
             rendezvous.signal(point, "gave-up")
             return False
     return True
@@ -307,9 +348,13 @@ def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: floa
         others = [other for other in range(workers) if other != worker]
         step = next(step for step in range(steps + 1) if not rendezvous.signalled(point, f"{worker}-{step}"))
         rendezvous.signal(point, f"{worker}-{step}")
-        on_time = step > 0 or _wait_for_all(point, [f"{other}-0" for other in others])
+        on_time = step > 0 or _wait_for_all(
+            point, [f"{other}-0" for other in others], "the other workers to compute their first gradient"
+        )
         if worker == 0 and step == 0:
-            on_time = on_time and _wait_for_all(point, [f"{other}-1" for other in others])
+            on_time = on_time and _wait_for_all(
+                point, [f"{other}-1" for other in others], "the other workers to go on to their second gradient"
+            )
         applied = (weights[3 * worker] - start[3 * worker]) / rate  # of its own gradients
         fresh = step - 1 - 1e-6 < applied < step + 1e-6
         gradient = np.zeros(3 * workers)

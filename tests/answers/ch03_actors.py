@@ -1,7 +1,9 @@
 """Right and wrong answers of chapter 3."""
 
 import asyncio
+import math
 import time
+import uuid
 
 import numpy as np
 import ray
@@ -17,6 +19,14 @@ def gets_each_after_all_are_sent(Counter, amounts):
     handle = ray.remote(num_cpus=1)(Counter).remote()
     refs = [handle.add.remote(amount) for amount in amounts]
     return [ray.get(ref) for ref in refs]
+
+
+@accepts("count_up")
+def waits_for_all_and_gets_one_after_the_other(Counter, amounts):
+    counter = ray.remote(Counter).options(max_restarts=1).remote()
+    pending = list(map(counter.add.remote, amounts))
+    ray.wait(pending, num_returns=len(pending))
+    return tuple(ray.get(ref) for ref in pending)
 
 
 @rejects("count_up")
@@ -75,7 +85,55 @@ def with_the_last_balance(pay_in, balance, amounts):
     return max(ray.get([customer.remote(account, amount) for amount in amounts]), key=len)
 
 
-@rejects("bank", says="Updates were lost")
+@accepts("bank")
+def customers_find_the_account_by_its_name(pay_in, balance, amounts):
+    name = uuid.uuid4().hex
+    account = ray.remote(Account).options(name=name).remote(pay_in, balance)
+    ray.get(account.read.remote())
+
+    @ray.remote
+    def customer(amount):
+        return ray.get(ray.get_actor(name).book.remote(amount))
+
+    ray.get([customer.remote(amount) for amount in amounts])
+    return ray.get(account.read.remote())
+
+
+@accepts("bank")
+def an_async_account_that_awaits_nothing(pay_in, balance, amounts):
+    @ray.remote
+    class Bank:
+        async def book(self, amount):
+            self.balance = pay_in(getattr(self, "balance", balance), amount)
+
+        async def read(self):
+            return self.balance
+
+    bank = Bank.remote()
+    customer = ray.remote(lambda amount, bank: ray.get(bank.book.remote(amount)))
+    ray.get([customer.remote(amount, bank) for amount in amounts])
+    return ray.get(bank.read.remote())
+
+
+@rejects("bank", says="must begin with that")
+def starts_with_an_empty_list(pay_in, balance, amounts):
+    return with_the_last_balance(pay_in, [], amounts)
+
+
+@rejects("bank", says="before their payment had been booked")
+def customers_send_their_payment_and_leave(pay_in, balance, amounts):
+    account = ray.remote(Account).remote(pay_in, balance)
+
+    @ray.remote
+    def customer(account, amount):
+        account.book.remote(amount)
+
+    ray.get([customer.remote(account, amount) for amount in amounts])
+    time.sleep(2)  # all are booked, by chance
+    return ray.get(account.read.remote())
+
+
+@rejects("bank", says="how updates get lost")
 def reads_adds_and_writes_back(pay_in, balance, amounts):
     account = ray.remote(Account).remote(pay_in, balance)
 
@@ -85,19 +143,6 @@ def reads_adds_and_writes_back(pay_in, balance, amounts):
         ray.get(account.write.remote(new))
 
     ray.get([customer.remote(account, amount) for amount in amounts])
-    return ray.get(account.read.remote())
-
-
-@rejects("bank")
-def reads_and_writes_one_customer_at_a_time(pay_in, balance, amounts):
-    account = ray.remote(Account).remote(pay_in, balance)
-
-    @ray.remote
-    def customer(account, amount):
-        ray.get(account.write.remote(pay_in(ray.get(account.read.remote()), amount)))
-
-    for amount in amounts:
-        ray.get(customer.remote(account, amount))
     return ray.get(account.read.remote())
 
 
@@ -173,6 +218,22 @@ class KeepsAll:
         return max(self.offers, key=lambda pair: pair[0]) if self.offers else None
 
 
+@accepts("BestSoFar")
+class StartsAtMinusInfinity:
+    def __init__(self):
+        self.score, self.found, self.offers = -math.inf, None, 0
+
+    def offer(self, score, found):
+        self.offers += 1
+        if score <= self.score:
+            return False
+        self.score, self.found = score, found
+        return True
+
+    def best(self):
+        return [self.score, self.found] if self.offers else None
+
+
 class Keeps:
     """A right one, to be spoilt below."""
 
@@ -214,6 +275,21 @@ class NothingFoundMeansNothingYet(Keeps):
 
     def best(self):
         return None if self.kept[1] is None else self.kept
+
+
+@rejects("BestSoFar", says="`best()` returned None")
+class SaysNothingWhereNothingWasFound(Keeps):
+    def best(self):
+        return self.kept if self.kept and self.kept[1] is not None else None
+
+
+@rejects("BestSoFar")
+class ZeroMeansNothingYet(Keeps):
+    def offer(self, score, found):
+        better = not self.kept or not self.kept[0] or score > self.kept[0]
+        if better:
+            self.kept = (score, found)
+        return better
 
 
 @rejects("BestSoFar")
@@ -282,6 +358,60 @@ class WithAnEvent(Waits):
             return await future
 
 
+@accepts("Batcher")
+class OneTimerForEachBatch(Waits):
+    timer = None
+
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        if len(self.waiting) == 1:
+            self.timer = asyncio.get_running_loop().call_later(self.patience, self.flush)
+        if len(self.waiting) == self.size:
+            self.timer.cancel()
+            self.flush()
+        return await future
+
+
+@accepts("Batcher")
+class LooksNowAndThen(Waits):
+    async def predict(self, x):
+        future, begun = asyncio.get_running_loop().create_future(), time.monotonic()
+        self.waiting += [(x, future)]
+        while not future.done():
+            if len(self.waiting) >= self.size or time.monotonic() - begun >= self.patience:
+                self.flush()
+            await asyncio.sleep(0.005)
+        return future.result()
+
+
+@rejects("Batcher", says="read before it had one")
+class ReadsItsFutureAfterTheWait(Waits):
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        if len(self.waiting) == self.size:
+            self.flush()
+        await asyncio.wait([future], timeout=self.patience)
+        return future.result()
+
+
+@rejects("Batcher", says="made it wait longer")
+class EachCallRestartsTheTimer(Waits):
+    timer = None
+
+    async def predict(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append((x, future))
+        if self.timer:
+            self.timer.cancel()
+        if len(self.waiting) == self.size:
+            self.flush()
+        else:
+            self.timer = asyncio.get_running_loop().call_later(self.patience, self.flush)
+        return await future
+
+
 @rejects("Batcher", says="The answer is in `future.result()`")
 class ReturnsWhatTheWaitGives(Waits):
     async def predict(self, x):
@@ -317,7 +447,7 @@ class FlushesAfterItsWaitWhateverCame(Waits):
         return future.result()
 
 
-@rejects("Batcher", says="Can other calls come in while one waits")
+@rejects("Batcher", says="able to run while one waits")
 class BlocksTheLoop(Waits):
     async def predict(self, x):
         future = asyncio.get_running_loop().create_future()
@@ -438,6 +568,32 @@ def asks_for_the_next_weights_while_it_computes(gradient, weights, shards, steps
 
     ray.get([work.remote(server, shard) for shard in shards])
     return ray.get(server.get.remote())
+
+
+@accepts("async_sgd")
+def the_server_answers_with_the_new_weights(gradient, weights, shards, steps, rate):
+    @ray.remote
+    class Parameters:
+        def __init__(self):
+            self.weights = np.asarray(weights)
+
+        def step(self, change):
+            self.weights = self.weights - rate * change
+            return self.weights
+
+    @ray.remote
+    def work(server, shard, current):
+        for _ in range(steps):
+            current = ray.get(server.step.remote(gradient(current, shard)))
+
+    server = Parameters.remote()
+    ray.get([work.remote(server, shard, weights) for shard in shards])
+    return ray.get(server.step.remote(0.0))
+
+
+@rejects("async_sgd")
+def steps_uphill(gradient, weights, shards, steps, rate):
+    return with_worker_actors(gradient, weights, shards, steps, -rate)
 
 
 @rejects("async_sgd")
@@ -611,7 +767,14 @@ def forgets_to_get_the_scores(make_player, seeds):
     return refs
 
 
-@rejects("tournament", says="could not pickle")
+@rejects("tournament", says="no score for the seeds")
+def waits_for_one_game_only(make_player, seeds):
+    game = ray.remote(lambda seed: (seed, make_player().play(seed)))
+    ready, _ = ray.wait([game.remote(seed) for seed in seeds])
+    return dict(ray.get(ready))
+
+
+@rejects("tournament", says="couldn't pickle")
 def leaves_it_broken(make_player, seeds):
     player, scores = make_player(), {}
 
@@ -623,7 +786,7 @@ def leaves_it_broken(make_player, seeds):
     return scores
 
 
-@rejects("tournament", says="Which process holds the dict")
+@rejects("tournament", says="only the copy in its worker")
 def still_writes_into_a_dict_of_the_driver(make_player, seeds):
     scores = {}
 
@@ -635,14 +798,14 @@ def still_writes_into_a_dict_of_the_driver(make_player, seeds):
     return scores
 
 
-@rejects("tournament", says="could not pickle")
+@rejects("tournament", says="couldn't pickle")
 def passes_the_player_as_an_argument(make_player, seeds):
     player = make_player()
     game = ray.remote(lambda player, seed: player.play(seed))
     return {seed: ray.get(game.remote(player, seed)) for seed in seeds}
 
 
-@rejects("tournament", says="in the process of your notebook")
+@rejects("tournament", says="in your notebook's process")
 def plays_at_home(make_player, seeds):
     player = make_player()
     return {seed: player.play(seed) for seed in seeds}
@@ -660,13 +823,13 @@ def one_actor_plays_all(make_player, seeds):
     return dict(zip(seeds, ray.get([player.play.remote(seed) for seed in seeds]), strict=True))
 
 
-@rejects("tournament", says="What did you keep")
+@rejects("tournament", says="a dict of its own")
 def adds_to_a_global_dict(make_player, seeds):
     _scores_of_all.update(a_player_in_each_task(make_player, seeds))
     return _scores_of_all
 
 
-@rejects("tournament", says="belongs to its seed")
+@rejects("tournament", says="is that of its seed")
 def scores_in_the_order_of_their_end(make_player, seeds):
     scores = a_player_in_each_task(make_player, seeds)
     return dict(zip(seeds, sorted(scores.values()), strict=True))
