@@ -257,7 +257,7 @@ def Batcher(answer: Answer, rng: Generator) -> None:
     _judge_full_batches(answer, _distinct(rng, size * 2), size)
     _judge_small_batch(answer, _distinct(rng, size - 1), size)
     _judge_latecomer(answer, _distinct(rng, 3))
-    with answer.case("batches of 3, calls patient for 1 s: one call, a second 0.5 s later, and no third"):
+    with answer.case("size 3, patience 1 s: one call, a second one 0.5 s later, and no third"):
         expect(
             answer.probe(given.predict_in_a_trickle, _distinct(rng, 2), 1.0),
             "When its 1 s had passed, the first call still had no answer: the second call made it wait longer.",
@@ -266,7 +266,7 @@ def Batcher(answer: Answer, rng: Generator) -> None:
 
 def _judge_full_batches(answer: Answer, xs: list[int], size: int) -> None:
     """Check calls that fill two batches, one after the other."""
-    with answer.case(f"{size} calls at once, then {size} more, batches of {size}, calls patient for 60 s"):
+    with answer.case(f"{size} calls at once, then {size} more, size {size}, patience 60 s"):
         got = _together(answer, [xs[:size], xs[size:]], size, 60.0)
         _expect_none_missing(sum(not came for came, _ in got))
         answers = _own_answers([one for _, one in got], xs)
@@ -284,7 +284,7 @@ def _expect_none_missing(missing: int) -> None:
 
 def _judge_small_batch(answer: Answer, few: list[int], size: int) -> None:
     """Check calls that are too few for a batch."""
-    with answer.case(f"{len(few)} calls, batches of {size}, calls patient for 0.3 s"):
+    with answer.case(f"{len(few)} calls, size {size}, patience 0.3 s"):
         got = _together(answer, [few], size, 0.3)
         expect(
             all(came for came, _ in got),
@@ -327,9 +327,7 @@ def _judge_latecomer(answer: Answer, xs: list[int]) -> None:
     patience = 1.0
     rounds = answer.probe(given.predict_after_others, xs, 2, patience)
     for (came, got, seconds), moment in zip(rounds, ("right after them", f"{patience / 2} s later"), strict=True):
-        with answer.case(
-            f"batches of 2, calls patient for {patience:.0f} s: two calls filled a batch, and a third came {moment}"
-        ):
+        with answer.case(f"size 2, patience {patience:.0f} s: two calls filled a batch, and a third came {moment}"):
             expect(came, "The third call got no answer.")
             _own_answers([got], xs[-1:])
             _expect_patience(seconds, patience)

@@ -214,7 +214,7 @@ class Tournaments(TypedDict):
 def hold_tournaments(tournament: Callable, seeds: list[int], others: list[int], offset: int) -> Tournaments:
     """Return what came of a tournament with these seeds, and of one with others.
 
-    A player holds a lock, so it cannot travel; the game of a seed scores its square plus `offset`.
+    A player holds a lock, so it can't be pickled; the game of a seed scores its square plus `offset`.
     """
     point, driver = rendezvous.new_point(), os.getpid()
 

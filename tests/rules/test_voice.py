@@ -40,6 +40,7 @@ FIELD = [
     (r"\b(in|out of) step\b", "", '"synchronously", "asynchronously"', "All sample in step."),
     (r"\btime-outs?\b", "", '"timeout"', "A time-out ends it."),
     (r"\bnaps?\b(?!`)", "", '"sleep"', "Each nap lasts a second."),
+    (r"\b(can|cannot|can't) travel\b", "ch03", '"can\'t be pickled"', "A lock cannot travel."),
     (r"\bdead ends?\b", "ch04", '"infeasible"', "It is a dead end."),
     (r"\bledgers?\b", "ch04", '"resource accounting"', "Ray has a ledger."),
     (r"\bmenus?\b", "ch04|ch24", '"node types"', "The menu has two machines."),
