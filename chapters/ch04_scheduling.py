@@ -1,20 +1,20 @@
-# %% [markdown] you_learn_to="say what a task needs, place gangs, use several nodes"
+# %% [markdown] you_learn_to="declare what tasks need, place groups of workers, use several nodes"
 r"""
 # Chapter 4 · Resources and scheduling
 
-A task waits until one node has room for everything it asks for.
+A task waits until a single node has everything that it requests.
 
 *About 100 minutes · builds on [Chapter 3](ch03_actors.ipynb)*
 
 **What you will be able to do**
 
-- say what a task needs, in whole CPUs, fractions and resources of your own, and what Ray does with that number;
-- lend out GPUs, whole and in shares, and say which a task sees;
-- see why a task stays PENDING, and tell a long queue from a request that can never run;
-- recognise nested work that locks up, and rewrite it so it cannot;
-- send work to a certain node, or to all nodes, by affinity and by labels;
-- reserve places for a gang, all or none, and measure when PACK beats SPREAD;
-- watch an autoscaler add nodes for waiting work, and remove them again.
+- declare what a task needs (whole CPUs, fractions, custom resources), and explain what Ray does with those numbers;
+- assign whole and fractional GPUs, and tell which GPUs a task sees;
+- find out why a task is PENDING, and tell a long queue from an *infeasible* request;
+- recognize nested tasks that deadlock, and rewrite them so that they can't;
+- send work to a specific node, or to every node, by affinity and by label;
+- reserve resources for a group of workers, all or nothing, and measure when PACK beats SPREAD;
+- watch an autoscaler add nodes for pending work and remove them again.
 """
 
 # %%
@@ -27,86 +27,93 @@ import ray
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline, warm_up
-from coursekit.given.ch04_scheduling import Member, look_at_gpus, nap, pass_arrays
+from coursekit import (
+    begin, budget, check, hint, measured, passed, predict, progress, quiz, recorded, solution, timeline, warm_up
+)
+from coursekit.given.ch04_scheduling import Worker, look_at_gpus, most_at_once, nap, pass_arrays
 from coursekit.given.nodes import (
-    add_nodes, autoscaler, follow, ledger, ray_status, remove_nodes, small_cluster, stop, waiting
+    add_nodes, autoscaler, follow, node_resources, ray_status, remove_nodes, small_cluster, stop, waiting
 )
 
 begin("ch04_scheduling")
 
 # %% [markdown]
 r"""
-Until now `ray.init` started everything.
-This time you build a cluster from its parts: `small_cluster` starts a **head node** with Ray's own `ray.cluster_utils.Cluster`, and `ray.init(address=...)` joins it as a driver.
-More nodes come later.
-Each node is a raylet with its own workers and object store, as on a machine of its own.
-Only the machine underneath, yours, is shared.
+So far, `ray.init` has started everything.
+In this chapter, you build a cluster from its parts.
+`small_cluster` starts a **head node** with Ray's own `ray.cluster_utils.Cluster`, and `ray.init(address=...)` connects your notebook to it as a driver.
+More nodes join later.
+Each node has its own raylet, workers, and object store, but here, all of the nodes share one machine: yours.
 
-The head has two CPUs and two **licences**, say for a simulator that you may run twice at a time.
-A custom resource is just a name and a number.
+The head node has two CPUs and two **licenses**, for example for a simulator that you may run twice at the same time.
+A [custom resource](../docs/glossary.md#custom-resource) like this is just a name and a number.
 """
 
 # %%
-cluster = small_cluster(num_cpus=2, resources={"licence": 2})  # ends the one before: its references and actors are gone
+cluster = small_cluster(num_cpus=2, resources={"license": 2})  # ends the one before: its references and actors are gone
 ray.init(address=cluster.address, log_to_driver=False)
 warm_up(2)
-ledger()
+node_resources()
 
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans a hundred minutes, with `spread_over_nodes` as homework; show the autoscaler from the front.
 Start the first two cells before you speak.
 `Cluster` is Ray's own test tool.
-It starts real raylets, so everything here holds on real machines, but these nodes share their cores, memory and disk.
+It starts real raylets, so what you see here also holds for nodes on real machines, except that these nodes share their cores, memory, and disk.
 """
 
 # %% [markdown]
 r"""
-## A CPU is an entry in a ledger
+## Ray counts CPUs, but it doesn't measure what a task uses
 
 A task states what it needs.
 The raylet subtracts that from what the node has, and starts the task when enough is left.
-That is all: Ray neither measures what the task really uses nor ties it to a core.
-It only drops one hint: unless you have set `OMP_NUM_THREADS`, Ray sets it before each task to the whole CPUs requested, at least 1.
-NumPy and torch read it when a process first imports them, so a reused worker keeps the number of its first task; an actor, in its own process, gets what it asked for.
-If it matters, call `torch.set_num_threads` in the task.
+That's all: Ray neither measures what the task really uses nor ties it to a core.
+It only gives a hint to NumPy and PyTorch: unless you've set `OMP_NUM_THREADS`, Ray sets this environment variable to the number of CPUs that the task requests (rounded down, and at least 1).
+Libraries read it only once per process, so if the number of threads matters, call `torch.set_num_threads` in the task.
 
-So a **logical** CPU can be divided: `num_cpus=0.5` takes half an entry.
-`.options(...)`, which you know from actors, sets the request for one task call.
+A CPU is therefore a [logical resource](../docs/glossary.md#logical-resource), and you can divide it: `num_cpus=0.5` requests half of one.
+`.options(...)`, which you know from actors, sets the request for a single call.
 
-**Predict:** how many rounds do four naps of half a second take on two CPUs with `num_cpus=0.5`, with `1`, and with `2`?
+**Predict:** four tasks sleep for half a second each, on a node with two CPUs.
+How many of them run at the same time if each requests `num_cpus=0.5`?
 """
+
+# %% tags=["demo"]
+predict("half_a_cpu", ...)  # tasks at the same time
 
 # %% tags=["demo"]
 nap_task = ray.remote(nap)
-requests = (0.5, 1, 2)
-warm_up(4, num_cpus=0.5)  # four at once need four workers
+warm_up(4, num_cpus=0.5)  # up to four tasks run at the same time, and each needs a worker
 
 figure, rows = plt.subplots(3, figsize=(9, 6), sharex=True, constrained_layout=True)
-for cpus, axes in zip(requests, rows, strict=True):
-    with recorded() as run:
+runs = {}
+for cpus, axes in zip((0.5, 1, 2), rows, strict=True):
+    with recorded() as runs[cpus]:
         ray.get([nap_task.options(num_cpus=cpus).remote(budget(0.5, 0.2)) for _ in range(4)])
-    timeline(run, ax=axes).set_title(f"num_cpus={cpus}")
+    timeline(runs[cpus], ax=axes).set_title(f"four tasks with num_cpus={cpus} on two CPUs")
 for axes in rows:
-    axes.autoscale(axis="x")  # all three to the scale of the longest
+    axes.autoscale(axis="x")  # all three plots get the scale of the longest
+measured("half_a_cpu", most_at_once(runs[0.5]))
 
 # %% [markdown]
 r"""
-One round, two rounds, four rounds.
-Your machine's real cores were idle all the time; the ledger decided.
-So a task that mostly waits, for a network or a slow simulator, can ask for a tenth of a CPU.
-A task with eight busy threads should ask for eight, and one that needs a licence asks for `resources={"licence": 1}`.
+With `num_cpus=0.5`, all four tasks run at the same time.
+With 1, they take two rounds, and with 2, four rounds.
+Your machine's real cores were idle the whole time; only Ray's accounting made the tasks wait.
+So a task that mostly waits, for a network or for a slow simulator, can request a tenth of a CPU.
+A task with eight busy threads should request eight CPUs, and one that needs a license requests `resources={"license": 1}`.
 
-An **actor** holds what it asked for as long as it lives, busy or not.
-`Member` is a small class whose `node()` says where it lives.
+An **actor** holds what it requested for its whole lifetime, busy or not.
+`Worker` is a small class, and its `node` method returns the ID of the node that it runs on.
 """
 
 # %% tags=["demo"]
-member_actor = ray.remote(Member)
-holder = member_actor.options(num_cpus=0.5, resources={"licence": 0.25}).remote()
-ray.get(holder.node.remote())  # once it answers, it lives
-display(ledger())
+worker_actor = ray.remote(Worker)
+holder = worker_actor.options(num_cpus=0.5, resources={"license": 0.25}).remote()
+ray.get(holder.node.remote())  # the call returns once the actor has started
+display(node_resources())
 ray.kill(holder)
 
 # %%
@@ -119,22 +126,26 @@ quiz("what_num_cpus_does", what_num_cpus_does)
 
 # %% [markdown]
 r"""
-**Predict:** you start three actors without `num_cpus` on two CPUs.
-How many live, and what does the ledger say?
+**Predict:** you start three actors on two CPUs, without any options.
+How many of them start?
 """
 
 # %% tags=["demo"]
-members = [member_actor.remote() for _ in range(3)]
-alive, _ = ray.wait([member.node.remote() for member in members], num_returns=3, timeout=20)
-print(len(alive), "actors live")
-display(ledger())
-for member in members:
-    ray.kill(member)
+predict("three_actors", ...)  # actors
+
+# %% tags=["demo"]
+workers = [worker_actor.remote() for _ in range(3)]
+started, _ = ray.wait([worker.node.remote() for worker in workers], num_returns=3, timeout=20)
+display(node_resources())
+for worker in workers:
+    ray.kill(worker)
+measured("three_actors", len(started))
 
 # %% [markdown]
 r"""
-Without `num_cpus`, an actor asks for 1 to be *placed*, and for 0 once it lives.
-So all three live, and both CPUs are still free.
+All three start, and both CPUs are still free.
+An actor without options needs one free CPU to be *placed*, but it holds none while it runs.
+This default changes as soon as you request a GPU or a custom resource, even with `num_gpus=0`: the actor then holds one CPU for its whole lifetime, unless you set `num_cpus`.
 """
 
 # %%
@@ -147,46 +158,45 @@ quiz("default_actor", default_actor)
 
 # %% [markdown]
 r"""
-## A GPU is an entry with a number
+## Ray assigns whole GPUs and fractions of GPUs
 
-When a node starts, Ray counts its GPUs; `num_gpus=2`, in `ray.init`, `ray start` or for a node here, overrules the count.
-So even a machine without a GPU can lend you two: the bookkeeping is real; only the silicon is missing.
+When a node starts, Ray detects its GPUs, unless you set their number yourself.
+So even a machine without a GPU can offer two: the accounting is real, and only the hardware is missing.
 The next cell adds such a node.
 
-A task asks for a whole GPU with `num_gpus=1`, or for a share: `num_gpus=0.5`.
+A task requests a whole GPU with `num_gpus=1`, or a fraction of one with `num_gpus=0.5`.
 Above 1, only whole numbers are allowed.
-Here Ray does more than subtract: each GPU has a number, and a task learns the numbers of its own.
-`ray.get_gpu_ids()` returns them, and Ray writes them into the environment variable `CUDA_VISIBLE_DEVICES`, which tells CUDA, and so PyTorch, which GPUs there are.
+Each GPU has an ID, and a task gets the IDs of the GPUs that it's assigned.
+`ray.get_gpu_ids()` returns them, and Ray also writes them to the `CUDA_VISIBLE_DEVICES` environment variable, which tells CUDA, and therefore PyTorch, which GPUs are visible.
 
-**Predict:** one task asks for a whole GPU, two ask for half of one, and one asks for none.
-Which GPUs does each see?
+Below, one task requests a whole GPU, two request half of one, and one requests none.
+Which GPUs will each of them see?
 """
 
 # %%
 add_nodes(cluster, gpus={"num_cpus": 2, "num_gpus": 2})
-ledger()
+node_resources()
 
 # %% tags=["demo"]
 look_task = ray.remote(look_at_gpus)
-wishes = {"whole": 1, "first half": 0.5, "second half": 0.5, "none": None}
-looks = [look_task.options(num_gpus=share, num_cpus=0).remote(budget(1, 0.5)) for share in wishes.values()]
-pandas.DataFrame(ray.get(looks), index=wishes.keys())
+gpus = {"whole": 1, "first half": 0.5, "second half": 0.5, "none": None}
+refs = [look_task.options(num_gpus=count, num_cpus=0).remote(budget(1, 0.5)) for count in gpus.values()]
+pandas.DataFrame(ray.get(refs), index=gpus.keys())
 
 # %% [markdown]
 r"""
-The two halves share one GPU, because Ray fills a GPU before it opens the next, and the whole one stands alone.
-The last line is a trap: Ray leaves `CUDA_VISIBLE_DEVICES` alone for a task that asks for no GPU.
-On a machine with real ones, that task sees them all, and a careless `.to("cuda")` puts its tensors on a GPU that belongs to another task.
-For cards by AMD and Intel the variable has another name, and on a Mac there is none, so the column may say "not set" in every line.
+The two half-GPU tasks share one GPU, because Ray fills a GPU before it uses the next one, and the whole-GPU task has the other to itself.
 
-Two more things to know:
+The last row is a trap: if a task requests no GPU, Ray leaves `CUDA_VISIBLE_DEVICES` alone.
+On a machine with real GPUs, that task sees all of them, and a careless `.to("cuda")` puts its tensors on a GPU that's assigned to another task.
+(With `RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=1` in its environment, it sees none.)
+With AMD or Intel GPUs, or on a Mac, the column may say "not set" in every row.
 
-- A share is bookkeeping, like half a CPU: Ray limits neither a task's time nor its memory on a GPU.
-  Two tasks with half a GPU each must fit into its memory together.
-- `num_gpus` leaves `num_cpus` as it is, so such a task also holds a CPU, and so does such an actor for as long as it lives.
-  If it needs none, write `num_cpus=0`.
+Two more facts matter:
 
-A question whose wrong answers are errors on real GPUs:
+- A fraction is bookkeeping, just like half a CPU: Ray limits neither the time nor the memory that a task uses on a GPU.
+  Two tasks with half a GPU each must together fit in its memory.
+- `num_gpus` doesn't change `num_cpus`, so a GPU task also holds a CPU unless you set `num_cpus=0`.
 """
 
 # %%
@@ -199,24 +209,24 @@ quiz("which_device", which_device)
 
 # %% [markdown]
 r"""
-In the exercise, a learner trains while several samplers play, the usual shape of this course's programs.
+In this exercise, a learner trains while several samplers collect experience, the usual structure of this course's programs.
 The node has two GPUs and two CPUs.
 Nothing computes here, so none of the tasks should hold a CPU.
 """
 
 
 # %%
-def learn_and_play(learn, play, samplers):
-    """Return (learn(), [play(number) for number in range(samplers)]), all of them at the same time, and each in a task of its own.
+def learn_and_play(learn, sample, samplers):
+    """Return (learn(), [sample(number) for number in range(samplers)]), with each call in a task of its own.
 
-    The learner has a GPU to itself. The samplers share the other one, each with an equal part, so that nothing is left of it.
-    No task holds a CPU.
+    All of the tasks run at the same time. The learner has a GPU to itself. The samplers share the other GPU: each gets
+    an equal fraction, and together they use all of it. No task holds a CPU.
     """
     ### BEGIN SOLUTION
     learning = ray.remote(learn).options(num_gpus=1, num_cpus=0).remote()
-    play_task = ray.remote(play).options(num_gpus=1 / samplers, num_cpus=0)
-    playing = [play_task.remote(number) for number in range(samplers)]
-    return ray.get(learning), ray.get(playing)
+    sample_task = ray.remote(sample).options(num_gpus=1 / samplers, num_cpus=0)
+    sampling = [sample_task.remote(number) for number in range(samplers)]
+    return ray.get(learning), ray.get(sampling)
     ### END SOLUTION
 
 # %%
@@ -224,16 +234,16 @@ check("learn_and_play", learn_and_play)
 
 # %% [markdown] tags=["solution"]
 r"""
-Ray rounds shares to 0.0001, so three thirds fit.
-Without `num_cpus=0`, five tasks ask for five CPUs: the node's two CPUs let two run, and the others wait beside free GPUs.
+Ray cuts off a fraction after four decimals, so three samplers with `1 / 3` hold 0.3333 of a GPU each, and they fit.
+Without `num_cpus=0`, a learner and four samplers request five CPUs: the node's two CPUs let two of the tasks run, and the others wait although there's room on the GPUs.
 
-RLlib's `num_gpus_per_learner` (chapter 13) and Train's `use_gpu` (chapter 17) end up as the same request.
+RLlib's `num_gpus_per_learner` (Chapter 13) and Ray Train's `use_gpu` (Chapter 17) end up as the same kind of request.
 """
 
 # %% [markdown]
 r"""
-The GPUs go home again.
-The node stays in Ray's records as dead, which will be useful below.
+Now remove the GPU node.
+Ray still lists it, as dead, and you'll need that below.
 """
 
 # %%
@@ -241,12 +251,12 @@ remove_nodes(cluster)
 
 # %% [markdown]
 r"""
-## Nothing fails: the task is PENDING
+## A task that fits on no node stays PENDING, without an error
 
-A classic of the first week: you tune a training run on a laptop, and until the evening Ray prints that a *trial*, one run of many, is PENDING.
-It asks for one CPU for itself and one for each of two playing processes: three CPUs, on a machine with two.
+It's a classic first-week problem: you start a tuning run on a laptop, and all day long, Ray reports that a *trial*, one run of many, is PENDING.
+The trial requests one CPU for itself and one for each of its two rollout workers: three CPUs, on a machine with two.
 
-Here is the same in small: a task that asks for three CPUs.
+The next cell shows the same problem in miniature: a task that requests three CPUs.
 """
 
 # %% tags=["demo"]
@@ -257,14 +267,15 @@ waiting()
 
 # %% [markdown]
 r"""
-No error, no warning here: it waits forever.
-The state is `PENDING_NODE_ASSIGNMENT`: the task looks for a node, and the column "asks for" says why none will do.
-Ray waits because a larger node might join.
-It does mention the problem in its log, which `log_to_driver=False` keeps out of this chapter; in a long log, or a job that runs while you sleep, that line is easy to miss.
+There's no error here and no warning: the task just waits.
+`PENDING_NODE_ASSIGNMENT` means that the task is waiting for a node with enough room, and the "requests" column says why no node will do.
+Ray calls such a request [infeasible](../docs/glossary.md#infeasible), and it keeps the task in case a larger node joins.
+After about half a minute, Ray does print "No available node types can fulfill resource request", which `log_to_driver=False` hides in this chapter.
+In a long log, or in a job that runs overnight, that line is easy to miss.
 
-`ray status`, in a terminal with `RAY_AUTH_MODE=token` set (chapter 6), reports the same thing from the cluster's side.
-Look at the last lines.
-Then `ray.cancel` takes the task out of the queue; it would also end a running one.
+`ray status` reports the same problem from the cluster's side.
+In a terminal, it needs `RAY_AUTH_MODE=token` (Chapter 6); in the next cell, look at the last lines.
+Then `ray.cancel` takes the task out of the queue.
 """
 
 # %% tags=["demo"]
@@ -275,17 +286,18 @@ ray.cancel(big)
 r"""
 | To see | in a terminal | here |
 |---|---|---|
-| what waits, and what it asks for | `ray status`, under *Pending Demands* | `ray_status()` |
+| what is waiting, and what it requests | `ray status`, under *Pending Demands* | `ray_status()` |
 | each task and its state | `ray list tasks --filter "state=PENDING_NODE_ASSIGNMENT"` (needs the dashboard) | `waiting()` |
-| what each node has, and what is free | `ray status`, under *Total Usage*, for all nodes together | `ledger()` |
+| what each node has, and what is free | `ray status`, under *Total Usage*, for all nodes together | `node_resources()` |
 
-A queue and a dead end look alike: both are PENDING.
+A queue and an infeasible request look alike: both are PENDING.
 Arithmetic tells them apart.
 In a queue, the request fits on some node once other tasks end.
-In a dead end, it fits on no node, even when everything is free.
+An infeasible request fits on no node, even when everything is free.
 
 Turn that into a function.
-`nodes` is what `ray.nodes()` returns: a list of dicts, of which these keys matter here.
+Its `nodes` argument is what `ray.nodes()` returns, a list of dicts.
+These are the keys that matter here:
 """
 
 # %% tags=["demo"]
@@ -294,16 +306,16 @@ head = next(node for node in ray.nodes() if node["Alive"])
 
 # %% [markdown]
 r"""
-A cluster may have many nodes, and `ray.nodes()` still lists dead ones, such as the one with the GPUs, with nothing left in their `Resources`.
-The check tries made-up clusters first, then asks Ray itself.
+`ray.nodes()` also lists dead nodes, such as the one with the GPUs, and their `Resources` are empty.
+The check first tries made-up clusters, and then it compares your answer with what Ray does on this one.
 """
 
 
 # %%
 def fits(nodes, request):
-    """Return a list of the NodeIDs of the nodes that could run a task with this request when nothing else runs there.
+    """Return a list of the NodeIDs of all nodes that could run a task with this request if nothing else ran there.
 
-    `request` is a dict such as {"CPU": 2, "licence": 0.5}.
+    `request` is a dict such as {"CPU": 2, "license": 0.5}; its keys can be the names of any resources.
     """
 
     ### BEGIN SOLUTION
@@ -318,61 +330,66 @@ check("fits", fits)
 
 # %% [markdown] tags=["solution"]
 r"""
-Compare this with `ray.cluster_resources()`, which adds up all nodes: right for "how much work at a time?", wrong for "does this task fit?".
-`ray.available_resources()` would be wrong twice: it adds up, and reports only what is free right now.
+Compare this with `ray.cluster_resources()`, which sums over all nodes.
+That's right for "how much can run at the same time?" and wrong for "does this task fit?".
+`ray.available_resources()` would be wrong for two reasons: it sums over all nodes, and it reports only what is free right now.
 """
 
 # %% tags=["demo"]
 if passed("fits"):
-    for request in ({"CPU": 2}, {"CPU": 3}, {"CPU": 1, "licence": 2}):
+    for request in ({"CPU": 2}, {"CPU": 3}, {"CPU": 1, "license": 2}):
         print(request, "→", len(fits(ray.nodes(), request)) or "no", "node")
 
 # %% [markdown]
 r"""
-## Don't hold what others need while you wait for them
+## Nested tasks can deadlock: don't hold what your helpers need
 
-In chapter 1, four parents on four slots waited for their children, and each **lent its CPU** meanwhile.
+In Chapter 1, four parents in four slots waited for their children, and each parent **released its CPU** in the meantime.
 Now the parents are actors.
-A coach lets a helper play, and waits for it.
-The cell uses a method that every actor has, `__ray_ready__`: a call to it ends as soon as the actor lives.
+A coach starts a helper task and waits for it to finish.
 
-**Predict:** two coaches with `num_cpus=1`, on two CPUs.
-Does this end?
+**Predict:** two coaches with `num_cpus=1` run on two CPUs, and each of them calls its helper.
+Do the calls return?
 """
+
+# %% tags=["demo"]
+predict("coaches", ..., ["both return", "one returns", "neither returns"])
 
 # %% tags=["demo"]
 @ray.remote
 class Coach:
     """Waits for a helper."""
 
-    def play(self):
-        """Return the node on which the helper has played."""
+    def call_helper(self):
+        """Return the node on which the helper ran."""
         return ray.get(nap_task.remote(0.1))
 
 
 coaches = [Coach.options(num_cpus=1).remote() for _ in range(2)]
-ray.get([coach.__ray_ready__.remote() for coach in coaches])  # both live, and hold their CPU
-games = [coach.play.remote() for coach in coaches]
-ready, _ = ray.wait(games, num_returns=2, timeout=budget(3, 1))
-print(f"{len(ready)} of 2 games have ended")
-display(waiting(), ledger())
+# Every actor has this method. A call to it returns once the actor has started, so now, each coach holds a CPU.
+ray.get([coach.__ray_ready__.remote() for coach in coaches])
+calls = [coach.call_helper.remote() for coach in coaches]
+returned, _ = ray.wait(calls, num_returns=2, timeout=budget(3, 1))
+display(waiting(), node_resources())
+measured("coaches", ["neither returns", "one returns", "both return"][len(returned)])
 
 # %% [markdown]
 r"""
-A **deadlock**: the coaches hold both CPUs and wait for helpers, and the helpers wait for a CPU.
-This is not a queue, so waiting longer does not help.
-The tables show the sign: some RUNNING tasks wait for PENDING ones, and no CPU is free.
-The coaches' calls themselves ask for nothing; their actors hold the two CPUs.
+Neither call returns, because this is a [deadlock](../docs/glossary.md#deadlock): the coaches hold both CPUs and wait for helpers, and the helpers wait for a CPU.
+It isn't a queue, so waiting longer doesn't help.
+The tables show the symptom: some RUNNING tasks wait for PENDING ones, and no CPU is free.
+The calls to the coaches request nothing themselves; the actors hold the CPUs.
 
 ![Two coaches hold both CPUs and wait for helpers, which wait for a CPU](../img/ch04_deadlock.svg)
 
-The rule has three lines:
+The rule has three parts:
 
-- a **task** that waits in `ray.get` or `ray.wait` lends its CPU, and takes it back afterwards; one that waits in `ref.future().result()` or an `await` does not;
-- it lends nothing else: it keeps a licence, a GPU or memory;
-- an **actor** lends nothing at all.
+- A **task** releases its CPU while it waits in `ray.get` or `ray.wait`, and takes it back afterward, even if the node then runs more tasks than it has CPUs.
+  This holds for the task's main thread: a task that waits in another thread, in `ref.future().result()`, or in an `await` releases nothing.
+- A waiting task releases nothing else: any license, GPU, or memory stays reserved.
+- An **actor** releases nothing at all.
 
-See the first two lines at work: a task holds a CPU and a licence, and waits for a helper that asks for one CPU.
+The next cell shows the first two parts: a task holds a CPU and a license while it waits for a helper that requests one CPU.
 """
 
 # %% tags=["demo"]
@@ -380,34 +397,34 @@ for coach in coaches:
     ray.kill(coach)
 
 
-@ray.remote(num_cpus=1, resources={"licence": 1})
-def asks_a_helper():
-    """Return the node of a helper, when it has ended."""
+@ray.remote(num_cpus=1, resources={"license": 1})
+def calls_helper():
+    """Return the node on which a helper ran."""
     return ray.get(nap_task.remote(3))
 
 
-asking = asks_a_helper.remote()
-display(waiting(running=2).tail(2), ledger())  # the two newest; those before belonged to the coaches
-ray.get(asking);
+calling = calls_helper.remote()
+display(waiting(running=2).tail(2), node_resources())  # the two latest: the others are left from the coaches
+ray.get(calling);
 
 # %% [markdown]
 r"""
-Two tasks that ask for one CPU each are RUNNING, and the ledger has given out one: the other was lent.
-The licence is still taken.
+Two tasks that request one CPU each are RUNNING, but only one CPU is in use, because the waiting task has released the other.
+Its license is still in use.
 
-There are three ways to write around a deadlock:
+There are three ways to avoid a deadlock:
 
-1. let a task do the waiting, in `ray.get`, not an actor: a task lends its CPU;
-2. let it hold nothing its helpers need: a coach computes nothing itself, so `num_cpus=0` is enough;
-3. don't wait inside at all: launch all helpers from the driver, and pass their references on.
+1. Let a task, not an actor, do the waiting in `ray.get`, because a task releases its CPU.
+2. Let whatever waits hold nothing that its helpers need: a coach computes nothing itself, so `num_cpus=0` is enough.
+3. Don't wait inside at all: launch all helpers from the driver, and pass their references on.
 
-Here is the second.
+The next cell uses the second way.
 """
 
 # %% tags=["demo"]
 coaches = [Coach.options(num_cpus=0).remote() for _ in range(2)]
-ready, _ = ray.wait([coach.play.remote() for coach in coaches], num_returns=2, timeout=60)
-print(f"{len(ready)} of 2 games have ended")
+returned, _ = ray.wait([coach.call_helper.remote() for coach in coaches], num_returns=2, timeout=60)
+print(f"{len(returned)} of 2 calls have returned")
 for coach in coaches:
     ray.kill(coach)
 
@@ -421,23 +438,23 @@ quiz("who_lends", who_lends)
 
 # %% [markdown]
 r"""
-Your turn: several teams have a few inputs each to simulate.
-`simulate(x)` needs one licence, in a task of its own, and all teams share two licences.
-The check uses more teams than there are CPUs and licences.
-If your code locks up, the verdict takes half a minute.
+Your turn: each of several teams has a few inputs to simulate.
+Each call of `simulate(x)` must run in its own task, which holds one license, and all teams share two licenses.
+A team may wait for its simulations, as the coaches waited for their helpers.
 
-A team may wait for its simulations, as above.
+The check uses more teams than there are CPUs or licenses.
+If your code deadlocks, the check takes about half a minute.
 """
 
 
 # %%
 def no_deadlock(simulate, teams):
-    """Return a list: for each team, the sum of simulate(x) over its inputs; `teams` is a list of lists of inputs.
+    """Return a list with the sum of simulate(x) over each team's inputs; `teams` is a list of lists of inputs.
 
-    Each simulate(x) runs in a task of its own, which holds one `licence`. The teams work side by side.
+    Each simulate(x) runs in a task of its own, which holds one `license`. The teams work at the same time.
     """
     ### BEGIN SOLUTION
-    simulation = ray.remote(simulate).options(resources={"licence": 1})
+    simulation = ray.remote(simulate).options(resources={"license": 1})
 
     @ray.remote
     def team_sum(team):
@@ -451,44 +468,47 @@ check("no_deadlock", no_deadlock)
 
 # %% [markdown] tags=["solution"]
 r"""
-The teams are tasks and hold only a CPU, which they lend while they wait: the first way.
-The third is as short, and better if possible: launch all simulations from the driver and pass their references to a task that adds them up.
-Ray starts that task when the values exist, so it never holds anything in vain.
+The teams are tasks that hold only a CPU, and they release it while they wait.
+That's the first of the three ways.
+The third is just as short, and it's better where you can use it: launch all simulations from the driver, and pass their references to a task that adds them up.
+Ray starts that task when the values exist, so it never holds a CPU while it waits.
 If a team must see one result before it can choose its next input, it has to wait inside.
 """
 
 # %% [markdown]
 r"""
-## Three nodes with two CPUs each cannot run a three-CPU task
+## Three nodes with two CPUs each can't run a three-CPU task
 
 Now the cluster grows.
-`add_nodes` calls Ray's `cluster.add_node(...)` for each name.
-The cell adds `west` and `east`, each with a **label**, a word to choose nodes by.
-`ledger()` shows the three living nodes; `ray.nodes()` lists four, with the dead one that had the GPUs.
+`add_nodes` calls Ray's `cluster.add_node(...)` for two nodes, `west` and `east`, each with a [label](../docs/glossary.md#label), which you can use to select nodes.
 
 **Predict:** you launch the task with `num_cpus=3` again.
-Does it run, now that the cluster has six CPUs?
+What happens, now that the cluster has six CPUs?
 """
+
+# %% tags=["demo"]
+predict("six_cpus", ..., ["it runs", "it stays PENDING"])
 
 # %%
 west = {"num_cpus": 2, "labels": {"zone": "west"}}
 east = {"num_cpus": 2, "labels": {"zone": "east"}}
 add_nodes(cluster, west=west, east=east)
 names = {node["NodeID"]: node["NodeName"] for node in ray.nodes()}
-ledger()
+node_resources()
 
 # %% tags=["demo"]
 big = nap_task.options(num_cpus=3).remote()
 ready, _ = ray.wait([big], timeout=budget(3, 1))
-print(f"{ray.cluster_resources()['CPU']:.0f} CPUs, and the task is {'ready' if ready else 'not ready'}")
+print(f"CPUs in the cluster: {ray.cluster_resources()['CPU']:.0f}")
 ray.cancel(big)
+measured("six_cpus", "it runs" if ready else "it stays PENDING")
 
 # %% [markdown]
 r"""
-![A request for three CPUs fits on none of three nodes with two CPUs each, a gang of three requests for one does](../img/ch04_fits.svg)
+![A request for three CPUs fits on no node; three requests for one CPU fit](../img/ch04_fits.svg)
 
-A task is a process, and a process lives on one machine.
-If your work needs more than one node, cut it into tasks or actors that fit.
+Six CPUs in total don't help: a task runs in one process, and a process runs on one machine.
+If your work needs more than one node, split it into tasks or actors that fit.
 """
 
 # %%
@@ -501,25 +521,25 @@ quiz("cpus_here_licence_there", cpus_here_licence_there)
 
 # %% [markdown]
 r"""
-## By default Ray chooses the node; you can
+## By default, Ray chooses the node, but you can choose it yourself
 
-If several nodes have room, the **scheduling strategy** decides:
+If several nodes have room, the [scheduling strategy](../docs/glossary.md#scheduling-strategy) decides:
 
 | strategy | what it does |
 |---|---|
-| `"DEFAULT"` | takes this node until it is half full, then others that are less than half full; when all are, the emptiest. Prefers nodes that already have the data |
-| `"SPREAD"` | takes the nodes in turn, as far as they have room |
-| `NodeAffinitySchedulingStrategy(node_id, soft=False)` | this node and no other; an error if the node is gone, or could never run the task. With `soft=True`, any other node then |
-| `label_selector={"zone": "west"}` | any node with this label |
-| `resources={"licence": 1}` | any node with such a resource |
+| `"DEFAULT"` | uses the local node until it's half full, then other nodes that are less than half full; once all nodes are at least half full, one of the least used. Nodes that already have the task's data come first |
+| `"SPREAD"` | goes round-robin over the nodes that have room |
+| `NodeAffinitySchedulingStrategy(node_id, soft=False)` | uses this node only; raises an error if the node is gone or could never run the task. With `soft=True`, Ray then falls back to any other node |
+| `label_selector={"zone": "west"}` | uses any node with this label |
+| `resources={"license": 1}` | uses any node with enough of this resource |
 
-The next cell runs four naps under each strategy, and counts them by node.
+The next cell runs four short tasks under each strategy and counts them by node.
 """
 
 
 # %% tags=["demo"]
 def where(**options):
-    """Return how many of four naps each node ran."""
+    """Return how many of four short tasks each node ran."""
     refs = [nap_task.options(**options).remote(0.3) for _ in range(4)]
     return Counter(names[node] for node in ray.get(refs))
 
@@ -532,20 +552,22 @@ choices = {
     "SPREAD": where(scheduling_strategy="SPREAD"),
     "affinity to east": where(scheduling_strategy=to_east),
     "zone: west": where(label_selector={"zone": "west"}),
-    "licence: 0.5": where(resources={"licence": 0.5}),
+    "license: 0.5": where(resources={"license": 0.5}),
 }
 pandas.DataFrame(choices).T.reindex(columns=["head", "west", "east"]).fillna(0).astype(int)
 
 # %% [markdown]
 r"""
-The last three rows are certain.
+The last three rows are the same every time.
 The first two may change if you run the cell again, because both depend on what is free when each task is placed.
 On idle nodes, `DEFAULT` often gives 2, 1, 1.
-One nap makes this node half full, so the next two go to the others; then all are half full, none is emptier, and the last stays here.
+The first task makes the local node half full, so the next two go to the other nodes.
+Then all nodes are equally full, and the last task stays local.
 
-`SPREAD` is a **wish**, the other three are **conditions**.
+`SPREAD` is a preference (a soft constraint).
+Hard [node affinity](../docs/glossary.md#node-affinity) (`soft=False`), labels, and resources are requirements.
 If no node has the label or the resource, the task waits.
-Affinity waits only while its node is full; if the node is gone or could never run the task, it raises an error:
+With hard affinity, it waits only while the node is full; if the node is gone or could never run the task, Ray raises an error:
 """
 
 # %% tags=["demo"]
@@ -562,17 +584,17 @@ for text, options in {
 
 # %% [markdown]
 r"""
-Sometimes you need certainty: one evaluation on each node, a cache warmed up everywhere, data shared out evenly.
+Sometimes you need a guarantee: one evaluation on each node, a cache warmed up on every node, or data distributed evenly.
 During the check, one of the three nodes is busy for a while.
-If your code locks up, the verdict takes half a minute.
+If your code deadlocks, the check takes about half a minute.
 """
 
 
 # %%
 def spread_over_nodes(function, xs):
-    """Return [function(x) for x in xs]: one task each, the same number on every living node.
+    """Return [function(x) for x in xs], with the same number of calls on every live node.
 
-    The number of inputs is a multiple of the number of living nodes. A busy node delays its own share and no other.
+    The number of inputs is a multiple of the number of live nodes. A busy node delays only its own calls.
     """
     ### BEGIN SOLUTION
     task = ray.remote(function)
@@ -589,32 +611,35 @@ check("spread_over_nodes", spread_over_nodes)
 
 # %% [markdown] tags=["solution"]
 r"""
-With `"SPREAD"` the busy node gets nothing, as it should: idle nodes are better places.
-Even shares need affinity.
-It has a price: hard affinity fails when the node dies (chapter 5), so use it only if the node matters; `soft=True` falls back to any other node.
-Each node also carries its own id as a label, so `label_selector={"ray.io/node-id": node_id}` does the same.
+With `"SPREAD"`, the busy node gets nothing, as it should, because idle nodes are the better choice.
+To divide the work evenly, you need affinity.
+It has a cost: a task with hard affinity fails when the node dies (Chapter 5), so use it only if the node matters.
+With `soft=True`, the task falls back to any other node.
+Each node also has its own ID as a label, so `label_selector={"ray.io/node-id": node_id}` selects the same node.
 """
 
 # %% [markdown]
 r"""
-## A gang is placed together or not at all
+## A placement group reserves all of its bundles, or none
 
-Some work makes sense only if all its members run at the same time: the processes of one training step exchange gradients, a learner waits for its samplers.
-If you launch two such gangs as single tasks, each can get half of the cluster and wait for the rest: a deadlock again.
+Some work makes sense only if all of its workers run at the same time: the processes of one training step exchange gradients, and a learner waits for its samplers.
+If you launch two such groups of workers as individual tasks, each group can get half of the cluster and wait for the rest, which is a deadlock again.
 
-A **placement group** reserves first.
-It is a list of **bundles**, each a small request that must fit on one node; the group gets all its bundles or none.
-A strategy says how they should lie: `PACK` close together, `SPREAD` apart; the `STRICT_` forms are conditions.
+A [placement group](../docs/glossary.md#placement-group) reserves resources before anything runs.
+It's a list of [bundles](../docs/glossary.md#bundle), each a small request that must fit on one node, and the group gets all of its bundles or none.
+This is known as [gang scheduling](../docs/glossary.md#gang-scheduling).
+A strategy says how to place the bundles: `PACK` puts them close together, and `SPREAD` puts them apart.
+Both are preferences, and their `STRICT_` forms are requirements.
 
 Which of the four strategies can never place three bundles of one CPU on three nodes with two CPUs each?
 """
 
 
 # %% tags=["demo"]
-def places(strategy):
-    """Return where a group of three bundles lies, or how it waits."""
-    patience = time.monotonic() + 5  # the bundles of the group before are still on their way back
-    while ray.available_resources().get("CPU", 0) < 6 and time.monotonic() < patience:
+def placed(strategy):
+    """Return the state of a group of three bundles, and how many of them each node has."""
+    end = time.monotonic() + 5  # until the CPUs of the group before it are free again
+    while ray.available_resources().get("CPU", 0) < 6 and time.monotonic() < end:
         time.sleep(0.1)
     group = placement_group([{"CPU": 1}] * 3, strategy=strategy)
     group.wait(timeout_seconds=budget(3, 1))
@@ -626,33 +651,34 @@ def places(strategy):
 
 
 strategies = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
-pandas.DataFrame({strategy: places(strategy) for strategy in strategies}).T.fillna("–")
+pandas.DataFrame({strategy: placed(strategy) for strategy in strategies}).T.fillna("–")
 
 # %% [markdown]
 r"""
-![PACK puts bundles close together, SPREAD apart; the STRICT forms are conditions](../img/ch04_groups.svg)
+![Where each of the four strategies places three bundles](../img/ch04_groups.svg)
 
-`STRICT_PACK` wants all three on one node: PENDING forever, like the large task.
-`PACK` and `SPREAD` are wishes: PACK took the fewest nodes, SPREAD as many as there were.
+`STRICT_PACK` requires all three bundles on one node, so the group stays PENDING, like the three-CPU task.
+`PACK` used as few nodes as it could, and `SPREAD` used all of them.
 
 You use a group in four steps:
 
-1. make it: `group = placement_group([...])`;
-2. wait until it is placed: `ray.get(group.ready())`, since `ready()` returns a reference;
-3. send tasks or actors into it: `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`.
-   Ray finds a bundle with room, or a second argument, a number, chooses one;
-4. **remove** it: `remove_placement_group(group)`.
-   Otherwise it keeps its CPUs from all other work until your program ends.
+1. Make it: `group = placement_group([...])`.
+2. Wait until it's placed: `ray.get(group.ready())`, since `ready()` returns a reference.
+3. Send tasks or actors to it, with `scheduling_strategy=PlacementGroupSchedulingStrategy(group)`.
+   Ray finds a bundle with room, or you pass the index of one as a second argument.
+4. **Remove** it: `remove_placement_group(group)`.
+   Otherwise, it keeps its CPUs from all other work until your program ends.
 
-In the exercise, too, the verdict takes half a minute if your code locks up.
+In this exercise, too, the check takes about half a minute if your code deadlocks.
 """
 
 
 # %%
 def gang(function, size):
-    """Return [function(rank) for rank in range(size)], each in a task with one CPU.
+    """Return [function(rank) for rank in range(size)], with each call in a task that holds one CPU.
 
-    All run at the same time, or none runs. Afterwards nothing stays reserved, even when a member has raised an error.
+    All of the tasks run at the same time, or none runs. If a task raises an error, so does `gang`.
+    Afterward, nothing stays reserved, even if there was an error.
     """
     ### BEGIN SOLUTION
     group = placement_group([{"CPU": 1}] * size)
@@ -670,47 +696,51 @@ check("gang", gang)
 
 # %% [markdown] tags=["solution"]
 r"""
-One bundle for each member, not one bundle with `{"CPU": size}`: a bundle must fit on one node.
-Tune and Train make such groups for you: the trial that stays PENDING is a placement group whose bundles do not fit.
+Use one bundle for each worker, not a single bundle with `{"CPU": size}`, because a bundle must fit on one node.
+Ray Tune and Ray Train make such groups for you: the trial that stays PENDING is a placement group whose bundles don't fit.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 Let the room vote before the next measurement: is PACK or SPREAD faster?
-Most say SPREAD, "more machines".
-Ask what the members do with each other.
+Most people say SPREAD, because there are "more machines".
+Ask what the workers exchange.
 Then run it.
 """
 
 # %% [markdown]
 r"""
-## SPREAD is not faster
+## SPREAD isn't faster than PACK if the workers exchange data
 
-"Spread it out, then every member has a machine to itself."
-That is true for members that do not talk to each other.
-Here is a gang that does: one member makes an array, and the other reads it, as a learner reads a sampler's experience.
+"Spread it out, and every worker has a machine to itself."
+That's a good argument for workers that don't exchange anything.
+The two workers below do: one makes an array, and the other reads it, as a learner reads a sampler's experience.
 
-**Predict:** for 0.01, 1, 8 and 32 MB, how many times longer does it take between nodes than within one?
+**Predict:** how many times longer does it take to pass 32 MB between two nodes than within one?
 """
+
+# %% tags=["demo"]
+predict("between_nodes", ...)  # times longer
 
 # %% tags=["demo"]
 sizes, seconds = (0.01, 1, 8, 32), {}
 for strategy in ("STRICT_PACK", "STRICT_SPREAD"):
     group = placement_group([{"CPU": 1}] * 2, strategy=strategy)
     inside = [PlacementGroupSchedulingStrategy(group, bundle) for bundle in (0, 1)]
-    pair = [member_actor.options(num_cpus=1, scheduling_strategy=bundle).remote() for bundle in inside]
+    pair = [worker_actor.options(num_cpus=1, scheduling_strategy=bundle).remote() for bundle in inside]
     seconds[strategy] = [pass_arrays(*pair, megabytes, budget(25, 4)) for megabytes in sizes]
-    remove_placement_group(group)  # ends the two actors as well
+    remove_placement_group(group)  # this also ends the two actors
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(7.5, 4), constrained_layout=True)
-for (strategy, times), colour in zip(seconds.items(), ("#2563eb", "#d97706"), strict=True):
+for (strategy, times), color in zip(seconds.items(), ("#2563eb", "#d97706"), strict=True):
     medians = [1000 * pandas.Series(each).median() for each in times]
-    axes.loglog(sizes, medians, "o-", color=colour, label=strategy)
+    axes.loglog(sizes, medians, "o-", color=color, label=strategy)
     for size, each in zip(sizes, times, strict=True):
-        axes.plot([size] * len(each), [1000 * one for one in each], ".", color=colour, alpha=0.3)
+        axes.plot([size] * len(each), [1000 * one for one in each], ".", color=color, alpha=0.3)
 axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
-axes.set(title="What members exchange decides", xlabel="size of the array (MB)", ylabel="ms until it is read")
+axes.set(title="Passing an array within a node and between nodes", xlabel="size of the array (MB)")
+axes.set_ylabel("time until it has been read (ms)")
 axes.minorticks_off()
 axes.legend(frameon=False);
 
@@ -718,24 +748,25 @@ axes.legend(frameon=False);
 table = pandas.DataFrame(seconds, index=pandas.Index(sizes, name="MB")).map(
     lambda each: 1000 * pandas.Series(each).median()
 )
-table.columns = ["within a node (ms)", "from node to node (ms)"]
-table["times longer"] = table["from node to node (ms)"] / table["within a node (ms)"]
-table.round(1)
+table.columns = ["within a node (ms)", "between nodes (ms)"]
+table["times longer"] = table["between nodes (ms)"] / table["within a node (ms)"]
+display(table.round(1))
+measured("between_nodes", table["times longer"][32])
 
 # %% [markdown]
 r"""
-Within a node the reader looks at the array where it lies, without a copy (chapter 2), whatever its size.
-Between nodes the object stores copy it, and the time grows with the size.
-Here the "network" is the inside of your machine; a real one is usually slower still.
-At the left end the two hardly differ: an array of 0.01 MB is a small result, so it never enters a store and travels inside the messages, as in chapter 1.
+The factor grows with the size of the array.
+Within a node, the worker reads the array in place, without a copy (Chapter 2), whatever its size.
+Between nodes, the object stores copy it.
+Here, the "network" is inside your machine; a real one is usually slower still.
+On the left, the curves are close together, because an array of 0.01 MB is a small result and travels inside the messages (Chapter 1).
 
-| PACK, when members | SPREAD, when members |
+| use PACK for workers that | use SPREAD for workers that |
 |---|---|
-| exchange much: gradients, experience, large arrays | exchange little and each load a disk, a network card or the memory's bandwidth |
-| should leave whole nodes free, for large requests or to be switched off | must not all die with one node: replicas of a service, copies of a state |
+| exchange a lot: gradients, experience, large arrays | exchange little, and each put heavy load on a disk, a network card, or memory bandwidth |
+| should leave whole nodes free, for large requests or to be turned off | must not all die when a node fails: replicas of a service, copies of some state |
 
-This machine cannot show the right column: its nodes share one disk, one memory and one plug.
-Decide which line describes your work, then choose.
+Your machine can't show you the advantages of SPREAD, because all nodes here share one disk, one memory, and one power supply.
 """
 
 # %%
@@ -748,18 +779,19 @@ quiz("when_to_spread", when_to_spread)
 
 # %% [markdown]
 r"""
-## Pending work is what makes a cluster grow
+## The autoscaler adds nodes when work is pending
 
-So far you added nodes by hand.
-In a cloud, the **autoscaler** does it: a process on the head node that looks at the pending demands, works out which nodes would satisfy them, starts these, and ends them after they have idled for a while.
-It reads the same ledger as you.
+So far, you've added nodes by hand.
+In a cloud, the [autoscaler](../docs/glossary.md#autoscaler) does that.
+It's a process on the head node that reads the pending demands, works out which nodes would satisfy them, and starts those nodes.
+After they've been idle for a while, it terminates them.
 
-![Pending demands go to the autoscaler, which starts nodes; idle nodes are ended](../img/ch04_autoscaler.svg)
+![Pending demands go to the autoscaler, which starts nodes; it terminates idle nodes](../img/ch04_autoscaler.svg)
 
-First send the two nodes home.
-Then give Ray's autoscaler a menu: one type of node, at most two of them.
-Its provider here is a fake that Ray's developers made for tests: where the provider for AWS would rent a machine, it starts a real raylet on yours.
-And it looks once a second instead of every five seconds.
+First, remove the two nodes.
+Then tell Ray's autoscaler which *node types* it can use: only one, with at most two nodes.
+Its provider here is a fake one that Ray's developers made for tests: where the AWS provider would rent a machine, it starts a real raylet on yours.
+The autoscaler also checks the demands every second instead of every five.
 Everything else is real.
 """
 
@@ -767,7 +799,7 @@ Everything else is real.
 remove_nodes(cluster)
 settings = """
 max_workers: 2
-idle_timeout_minutes: 0.05           # 3 seconds; Ray's default is 5 minutes
+idle_timeout_minutes: 0.05           # 3 seconds; the cluster launcher's default is 5 minutes
 available_node_types:
   simulator:
     resources: {CPU: 1, simulator: 1}
@@ -776,8 +808,7 @@ available_node_types:
 
 # %% [markdown]
 r"""
-Three tasks ask for a simulator each, and nap for two seconds.
-No node has a simulator yet.
+Each of three tasks requests a simulator and sleeps for two seconds, and so far, no node has a simulator.
 The cell takes about half a minute.
 """
 
@@ -791,25 +822,24 @@ with autoscaler(cluster, settings) as decisions:
     print(*decisions.lines(), sep="\n")
 
 # %% tags=["demo"]
-colours = {"pending tasks": "#d97706", "running tasks": "#2563eb", "extra nodes": "#64748b"}
+colors = {"pending tasks": "#d97706", "running tasks": "#2563eb", "extra nodes": "#64748b"}
 figure, panels = plt.subplots(3, figsize=(8, 4.5), sharex=True, constrained_layout=True)
-for axes, (column, colour) in zip(panels, colours.items(), strict=True):
-    axes.step(history["seconds"], history[column], where="post", color=colour, linewidth=2)
+for axes, (column, color) in zip(panels, colors.items(), strict=True):
+    axes.step(history["seconds"], history[column], where="post", color=color, linewidth=2)
     axes.set(ylabel=column, yticks=range(4), ylim=(-0.2, 3.2))
-panels[0].set_title("Demand comes first, nodes follow, idle nodes go")
+panels[0].set_title("Pending tasks make nodes join; idle nodes are removed")
 axes.set(xlabel="seconds since the launch", xlim=(0, None));
 
 # %% [markdown]
 r"""
-Above the plot you read the autoscaler's own words; "Resized to 2 CPUs" is its first count, the head alone.
-First the tasks were pending.
-Then nodes came, with a delay, the price of elasticity: here a raylet has to start; in a cloud, a machine, which takes one to several minutes.
-Two nodes were allowed, so at most two tasks could run at a time; if your second node came late, fewer did.
-Some seconds after the last work, the nodes went away.
+Above the plot, you see the autoscaler's messages; "Resized to 2 CPUs" is its first count, which includes only the head node.
+At first, all tasks were pending, and after a delay, nodes joined.
+That delay is the cost of elasticity: here, only a raylet has to start, but in a cloud, it's a whole machine, which takes a minute or several.
+Two nodes were allowed, so at most two tasks could run at the same time.
+A few seconds after the last task ended, the nodes were removed.
 
-Two rules follow.
-An autoscaler sees only **declared** demand: a task that asks for one CPU and starts eight threads makes nothing grow.
-And a request that fits no type on its menu stays PENDING, with an autoscaler as without.
+An autoscaler sees only **declared** demand, so a task that requests one CPU and starts eight threads doesn't make the cluster grow.
+A request that fits none of the autoscaler's node types stays PENDING, with or without an autoscaler.
 """
 
 # %% tags=["demo"]
@@ -817,37 +847,35 @@ stop()
 
 # %% [markdown]
 r"""
-> **On a Mac** the nodes talk over the loopback address only, and keep their objects in files instead of shared memory; the rest is the same.
-> **In WSL** everything works as on Linux.
-> On Windows without WSL, Ray does not support several nodes on one machine.
+> **On a Mac**, the nodes communicate over the loopback address only, and they keep their objects in files instead of shared memory.
+> **On Windows**, this chapter needs WSL, because Ray doesn't support several nodes on one machine without it.
 """
 
 # %% [markdown]
 r"""
 ## What you can do now
 
-- You declare what a task needs, down to fractions and your own resources, and know that this is bookkeeping.
-- You lend out GPUs by number and by share, and know that a share limits nothing.
-- You find what is PENDING, and work out whether it is a queue or a dead end.
-- You see a deadlock in a table of states, and know three ways to write around it.
-- You place work by affinity, label and resource, and reserve places for a gang, all or none.
-- You choose PACK or SPREAD by what the members exchange, and have measured it.
+- You can declare what a task needs, from fractions of a CPU to whole GPUs, and you know that Ray only counts it.
+- You can tell whether a PENDING task is in a queue or infeasible.
+- You can recognize a deadlock, and you know three ways to avoid it.
+- You can place work by affinity, label, and resource, and reserve resources for a group of workers.
+- You can choose between PACK and SPREAD by what the workers exchange.
 
 ## Traps
 
-- **PENDING raises no error**; only hard affinity does, to a node that is gone or too small.
+- **A PENDING task raises no error**, except with hard affinity to a node that is gone or too small.
   Compare the request with each node, not with the sum.
-- **An actor with `num_cpus=1` that waits for tasks** holds the CPU they need.
-- **A licence, a GPU or memory is not lent** while a task waits.
-- **A task without `num_gpus`** sees every GPU of its node, and one with `num_gpus` holds a CPU too.
-- **`cuda:1` inside a task** is not GPU 1: PyTorch counts what `CUDA_VISIBLE_DEVICES` shows, from 0.
-- **A placement group stays** until you remove it, or your program ends; a task without the strategy runs outside it.
-- **`SPREAD` and `PACK` are wishes.** Only the STRICT forms, affinity, labels and resources are conditions.
+- **An actor with `num_cpus=1` that waits for tasks** holds a CPU that they need.
+- **Licenses, GPUs, and memory aren't released** while a task waits, and a CPU only if the main thread waits.
+- **A task without `num_gpus`** sees every GPU of its node, and one with `num_gpus` also holds a CPU.
+- **`cuda:1` inside a task** isn't GPU 1: PyTorch counts what `CUDA_VISIBLE_DEVICES` shows, from 0.
+- **A placement group stays** until you remove it or your program ends; a task without the strategy runs outside it, even if a task inside launched it.
+- **`SPREAD` and `PACK` are preferences.** Only the STRICT forms, hard affinity, labels, and resources are guarantees.
 
 ## Read on
 
 - [Chapter 5](ch05_faults.ipynb): what happens when one of these nodes dies.
 - Ray's documentation: [resources](https://docs.ray.io/en/latest/ray-core/scheduling/resources.html), [scheduling](https://docs.ray.io/en/latest/ray-core/scheduling/index.html), [placement groups](https://docs.ray.io/en/latest/ray-core/scheduling/placement-group.html), [accelerators](https://docs.ray.io/en/latest/ray-core/scheduling/accelerators.html).
 - Moritz et al., [*Ray*](https://arxiv.org/abs/1712.05889), 2018, section 4.2.2: a scheduler on every node, and one above them.
-- [Old names](../docs/old_names.md): `set_resource`, `redis_address` and others you may meet in older code.
+- [Old names](../docs/old_names.md): `set_resource`, `redis_address`, and others that you may meet in older code.
 """

@@ -6,10 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import ray
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from coursekit.ray_bridge import rendezvous
 from tests.rays import a_ray
 
 pytestmark = pytest.mark.slow
@@ -67,7 +71,7 @@ def test_torch_keeps_the_number_of_threads_of_its_processs_first_task():
     assert (first, then) == (["1", 1], ["2", 1])
 
 
-def test_a_task_that_waits_for_a_future_or_awaits_lends_no_cpu():
+def test_a_task_that_waits_for_a_future_awaits_or_waits_in_another_thread_releases_no_cpu():
     async def fetched(ref: object) -> None:
         await ref
 
@@ -79,6 +83,9 @@ def test_a_task_that_waits_for_a_future_or_awaits_lends_no_cpu():
                 ref.future().result(timeout=3)
             elif how == "await":
                 asyncio.run(asyncio.wait_for(fetched(ref), 3))
+            elif how == "thread":
+                with ThreadPoolExecutor(1) as threads:
+                    return threads.submit(ray.wait, [ref], timeout=3).result()[0] == [ref]
             else:
                 return ray.wait([ref], timeout=60)[0] == [ref]
         except TimeoutError:
@@ -86,7 +93,82 @@ def test_a_task_that_waits_for_a_future_or_awaits_lends_no_cpu():
         return True
 
     task = ray.remote(lambda: None)
-    assert [ray.get(waits.remote(how, task)) for how in ("future", "await", "wait")] == [False, False, True]
+    ways = ("future", "await", "thread", "wait")
+    assert [ray.get(waits.remote(how, task)) for how in ways] == [False, False, False, True]
+
+
+def test_a_task_continues_after_its_wait_even_if_another_task_has_taken_its_cpus():
+    point = rendezvous.new_point()
+
+    @ray.remote(num_cpus=2)
+    def other() -> bool:
+        rendezvous.signal(point, "other runs")
+        return rendezvous.wait_for(point, "parent continues")
+
+    @ray.remote(num_cpus=0)
+    def awaited() -> bool:
+        return rendezvous.wait_for(point, "other runs")
+
+    @ray.remote(num_cpus=2)
+    def parent() -> bool:
+        came = ray.get(awaited.remote())
+        rendezvous.signal(point, "parent continues")
+        return came
+
+    assert ray.get([parent.remote(), other.remote()]) == [True, True]
+
+
+def test_a_fraction_is_cut_off_after_four_decimals_and_not_rounded():
+    @ray.remote
+    def held() -> float:
+        return ray.get_runtime_context().get_assigned_resources()["CPU"]
+
+    assert [ray.get(held.options(num_cpus=cpus).remote()) for cpus in (1 / 3, 2 / 3, 0.99996)] == [
+        0.3333,
+        0.6666,
+        0.9999,
+    ]
+
+
+def test_above_1_gpus_are_whole_and_cpus_may_be_fractions():
+    task = ray.remote(lambda: 1)
+    assert ray.get(task.options(num_cpus=1.5).remote()) == 1
+    with pytest.raises(ValueError, match="whole numbers"):
+        task.options(num_gpus=1.5).remote()
+
+
+def test_an_actor_that_names_a_gpu_count_holds_a_cpu_even_for_0_gpus_and_with_memory_it_holds_none():
+    def holds(**options: float) -> float:
+        idle = ray.remote(type("Idle", (), {"held": held})).options(**options).remote()
+        return ray.get(idle.held.remote())
+
+    def held(self: object) -> float:
+        return ray.get_runtime_context().get_assigned_resources().get("CPU", 0)
+
+    assert [holds(), holds(memory=2**20), holds(num_gpus=0), holds(num_gpus=0, num_cpus=0)] == [0, 0, 1, 0]
+
+
+def test_a_task_without_a_gpu_has_them_hidden_only_on_demand():
+    look = ray.remote(lambda: os.environ.get("CUDA_VISIBLE_DEVICES"))
+    hide = {"env_vars": {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}}
+    assert ray.get(look.remote()) == os.environ.get("CUDA_VISIBLE_DEVICES")
+    assert ray.get(look.options(runtime_env=hide).remote()) == ""
+
+
+def test_a_task_launched_inside_a_placement_group_runs_outside_it():
+    group = placement_group([{"CPU": 1}])
+    ray.get(group.ready())
+    inside = ray.remote(lambda: ray.get_runtime_context().get_placement_group_id())
+    outer = ray.remote(lambda: (ray.get_runtime_context().get_placement_group_id(), ray.get(inside.remote())))
+    own, nested = ray.get(outer.options(scheduling_strategy=PlacementGroupSchedulingStrategy(group)).remote())
+    remove_placement_group(group)
+    assert (own, nested) == (group.id.hex(), None)
+
+
+def test_a_label_that_no_node_has_lets_the_task_wait():
+    ref = ray.remote(lambda: 1).options(label_selector={"zone": "nowhere"}).remote()
+    assert ray.wait([ref], timeout=2)[0] == []
+    ray.cancel(ref)
 
 
 def test_the_tables_of_the_gcs_may_lie_in_rocksdb_on_a_disk():
@@ -97,7 +179,7 @@ def test_the_tables_of_the_gcs_may_lie_in_rocksdb_on_a_disk():
     assert "rocksdb" in inspect.getsource(Node._is_rocksdb_gcs)
 
 
-def test_an_actor_that_holds_a_cpu_lends_none_while_it_waits():
+def test_an_actor_that_holds_a_cpu_releases_none_while_it_waits():
     class Waits:
         def wait(self, task):
             return ray.wait([task.remote()], timeout=2)[0] == []

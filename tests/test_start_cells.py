@@ -148,7 +148,7 @@ def answer(*args: object) -> None:
             "yours has `node: 1`. Run the chapter's cells with `ray.init` and `add_nodes`",
         ),
         ("ch04_scheduling", "gang", 1, {"CPU": 2.0}, "`node: 3, CPU: 6`, and yours has `node: 1, CPU: 2`"),
-        ("ch04_scheduling", "no_deadlock", 1, {"CPU": 2.0}, "and yours has `licence: 0`"),
+        ("ch04_scheduling", "no_deadlock", 1, {"CPU": 2.0}, "and yours has `license: 0`"),
     ],
 )
 def test_a_check_says_first_what_ray_lacks_and_which_cell_to_run(chapter, name, nodes, resources, said, ray_has):

@@ -15,51 +15,50 @@ from coursekit.judging.expect import expect, expect_equal
     minutes=8,
     needs={"node": 2, "GPU": 2},
     hints=[
-        "Which share makes each sampler's part equal, and leaves nothing? And what does a task hold besides its GPU when you write nothing?",
-        "`.options(num_gpus=…, num_cpus=0)` for both kinds of task; `1 / samplers` for one of them.",
-        "Launch the learner and all samplers before the first `ray.get`.",
+        "Which fraction of a GPU does each sampler get if they share one equally? And what does a GPU task hold besides its GPU, by default?",
+        "Use `.options(num_gpus=…, num_cpus=0)` for both kinds of tasks, with `1 / samplers` for the samplers.",
+        "Launch the learner and all of the samplers before the first `ray.get`.",
     ],
 )
 def learn_and_play(answer: Answer, rng: Generator) -> None:
-    """Ask for a whole GPU for the learner and for equal shares of the other; a GPU task holds a CPU too, unless you say 0."""
+    """Request a whole GPU for the learner and an equal fraction of the other for each sampler; a GPU task also holds a CPU unless you set `num_cpus=0`."""
     samplers, offset = int(rng.integers(3, 5)), int(rng.integers(1, 1000))
     seen = answer.probe(given.share_two_gpus, samplers, offset)
     expect(
         seen["gpus"] == 2,
-        f"This check needs the node with two GPUs, and Ray has {seen['gpus']:g} GPUs: run the cell that adds the node.",
+        f"This check needs a node with two GPUs, and your Ray has {seen['gpus']:g} GPUs in all. Run the cell that adds the node.",
     )
     with answer.case(f"a learner and {samplers} samplers"):
-        expect(
-            seen["ended"], "Your call did not come back: some tasks wait for a GPU or a CPU that never becomes free."
-        )
-        learned, played = offset, [me * me + offset for me in range(1, samplers + 1)]
+        expect(seen["ended"], "Your call didn't return, and none of its tasks has started or finished for a while.")
+        sampled = [me * me + offset for me in range(1, samplers + 1)]
         expect_equal(
-            seen["value"], (learned, played), "What `learn` and `play` returned must come back: one value, and a list."
+            seen["value"], (offset, sampled), "Return what `learn` and the calls of `sample` returned, in order."
         )
-        _judge_shares(seen["notes"], samplers)
+        _judge_fractions(seen["notes"], samplers)
 
 
-def _judge_shares(found: list[tuple[float, float, bool, str | None] | None], samplers: int) -> None:
-    """Judge what the tasks held: GPUs, CPUs, and each other's company."""
+def _judge_fractions(found: list[tuple[float, float, bool, str | None] | None], samplers: int) -> None:
+    """Judge which GPUs and CPUs the tasks held, and whether they ran at the same time."""
     notes = [note for note in found if note]
-    expect(len(notes) == samplers + 1, "Not every sampler played.")
+    expect(len(notes) == samplers + 1, "Some of the calls never ran.")
     (whole, _, _, _), *others = notes
-    expect(whole == 1, f"The learner held {whole:g} GPUs, and needs one to itself.")
-    shares = [share for share, *_ in others]
-    listed = ", ".join(f"{share:g}" for share in shares)
-    expect(all(shares), "A sampler played without a GPU.")
+    expect(whole == 1, f"The learner held {whole:g} GPUs, and it needs exactly one.")
+    fractions = [fraction for fraction, *_ in others]
+    listed = ", ".join(f"{fraction:g}" for fraction in fractions)
+    expect(all(fractions), "A sampler ran without holding any part of a GPU.")
     expect(
-        all(abs(share * samplers - 1) < 0.01 for share in shares),
-        f"Of their GPU, the {samplers} samplers held {listed}. Is that an equal part each, with nothing left?",
+        all(abs(fraction * samplers - 1) < 0.005 for fraction in fractions),
+        f"The {samplers} samplers held {listed} of a GPU. They should hold equal fractions that add up to one GPU.",
     )
     expect(
         not any(cpus for _, cpus, _, _ in notes),
-        "Some tasks held a CPU, which nothing here needs. What does a task hold when you write no `num_cpus`?",
+        "Some of the tasks held a CPU, which nothing here needs. By default, a task holds one, even if it requests a GPU.",
     )
-    expect(len({where for *_, where in notes}) == samplers + 1, "Each call belongs in a task of its own.")
+    tasks = len({where for *_, where in notes})
+    expect(tasks == samplers + 1, "Several calls ran in the same task. Give each call a task of its own.")
     expect(
         all(met for _, _, met, _ in notes),
-        "Learner and samplers never all ran at the same time. Do you launch all of them before you wait?",
+        "The learner and the samplers never all ran at the same time. Launch all of them before you wait for any result.",
     )
 
 
@@ -68,93 +67,104 @@ def _judge_shares(found: list[tuple[float, float, bool, str | None] | None], sam
     minutes=10,
     needs={"CPU": 2},
     hints=[
-        "Look at one node at a time. When does it have enough of *one* resource? And when of every resource in the request?",
+        "Look at one node at a time. When does it have enough of *one* resource? And when does it have enough of every resource in the request?",
         "A node that lacks a resource has 0 of it. And would a dead node pass a request for 0 CPUs?",
-        "`row['Resources'].get(name, 0) >= amount` for every name of the request, and `row['Alive']`.",
+        "Check `node['Resources'].get(name, 0) >= amount` for every name in the request, and `node['Alive']`.",
     ],
     returns=list[str],
 )
 def fits(answer: Answer, rng: Generator) -> None:
-    """A request must fit on one living node, resource by resource; the cluster's sums do not matter."""
+    """A request must fit on a single live node, resource by resource; the sums over the cluster don't matter."""
     # Long: made-up nodes show each mistake by itself, and after them Ray itself is asked.
-    cpus, licences = int(rng.integers(3, 7)), int(rng.integers(2, 5))
-    nodes = _cluster_of(rng, cpus, licences)
-    for request, names in _requests(cpus, licences):
+    cpus, licenses = int(rng.integers(3, 7)), int(rng.integers(2, 5))
+    other = str(rng.choice(["robot", "camera", "simulator"]))
+    nodes = _cluster_of(rng, cpus, licenses, other)
+    for request, names in _requests(cpus, licenses, other):
         _judge_ids(answer(list(nodes.values()), request), request, nodes, names)
-    request = {"CPU": float(rng.choice([0.5, 1, 2, 3])), "licence": float(rng.choice([0, 1]))}
+    request = {"CPU": float(rng.choice([0.5, 1, 2, 3])), "license": float(rng.choice([0, 1]))}
     _judge_on_ray(answer, request)
 
 
-def _cluster_of(rng: Generator, cpus: int, licences: int) -> dict[str, dict]:
+def _cluster_of(rng: Generator, cpus: int, licenses: int, other: str) -> dict[str, dict]:
     """Return rows as `ray.nodes()` gives them, in no order, by a name for each node."""
-    resources: dict[str, dict] = {"plain": {"CPU": float(cpus)}, "dead": {}}  # Ray keeps the row of a dead node, empty
-    resources["licensed"] = {"CPU": cpus - 1.0, "licence": float(licences)}
+    resources: dict[str, dict] = {"plain": {"CPU": float(cpus), other: 1.0}, "dead": {}}  # Ray keeps a dead node's row
+    resources["licensed"] = {"CPU": cpus - 1.0, "license": float(licenses)}
     return {
         name: {"NodeID": rng.bytes(4).hex(), "Alive": name != "dead", "Resources": resources[name]}
         for name in rng.permutation(list(resources)).tolist()
     }
 
 
-def _requests(cpus: int, licences: int) -> list[tuple[dict, list[str]]]:
+def _requests(cpus: int, licenses: int, other: str) -> list[tuple[dict, list[str]]]:
     """Return requests, each with the names of the nodes on which it fits."""
     return [
         ({"CPU": 0}, ["plain", "licensed"]),
         ({"CPU": cpus + 1}, []),
         ({"CPU": cpus}, ["plain"]),
-        ({"CPU": 1, "licence": licences}, ["licensed"]),
-        ({"licence": 0.5}, ["licensed"]),
-        ({"CPU": cpus, "licence": 1}, []),
+        ({"CPU": 1, "license": licenses}, ["licensed"]),
+        ({"license": 0.5}, ["licensed"]),
+        ({"CPU": 1, "license": 0}, ["plain", "licensed"]),
+        ({"CPU": cpus, "license": 1}, []),
+        ({"CPU": 1, other: 1}, ["plain"]),
     ]
 
 
 def _judge_ids(got: list[str], request: dict, nodes: dict[str, dict], names: list[str]) -> None:
     """Compare what came back with the nodes on which the request fits."""
     dead = nodes["dead"]["NodeID"]
-    expect(dead not in got, "A dead node was on your list: `ray.nodes()` keeps the rows of nodes that have died.")
+    expect(dead not in got, "A dead node is on your list. `ray.nodes()` also lists nodes that have died.")
     for name, row in nodes.items():
         here, fit, has = row["NodeID"] in got, name in names, row["Resources"]
-        expect(fit or not here, f"{has} is not enough for {request}: one node must have all of it.")
-        expect(here or not fit, f"{has} is enough for {request}, and that node is not on your list.")
+        expect(
+            fit or not here,
+            f"A node with {has} doesn't have enough for {request}, and you listed it. A single node must have all of it.",
+        )
+        expect(here or not fit, f"A node with {has} has enough for {request}, and it isn't on your list.")
     listed, fitting = len(got), len(names)
-    expect(listed == fitting, f"Your list has {listed} ids; {fitting} different nodes fit.")
+    expect(listed == fitting, f"Your list has {listed} IDs, and {fitting} different nodes fit.")
 
 
 def _judge_on_ray(answer: Answer, request: dict) -> None:
-    """Compare what the answer says of this cluster with where Ray runs a task."""
+    """Compare what the answer says about this cluster with where Ray runs a task."""
     seen = answer.probe(given.where_ray_runs_it, {name: amount for name, amount in request.items() if amount})
     expect(
         seen["running"],
-        "Right for made-up nodes. Next the check asks Ray itself, and no Ray is running: run the cells above first.",
+        "Your answer is right for the made-up nodes. Next, the check compares it with Ray, and no Ray is running. Run the cells above first.",
     )
     ran = sorted(node for node, taken in seen["taken"].items() if taken)
-    expect(ran or request["CPU"] == 3, "Ray itself found no node here for a small task: run the chapter's first cells.")
+    expect(ran or request["CPU"] == 3, "Ray found no node here for a small task. Run the chapter's first cells again.")
     expect_equal(
-        sorted(seen["said"]), ran, f"On this cluster, Ray runs a task with {request} on other nodes than you said."
+        sorted(seen["said"]),
+        ran,
+        f"Your answer is right for the made-up nodes, but on this cluster, Ray runs a task with {request} on other nodes than those on your list.",
     )
 
 
 @exercise(
     points=2,
     minutes=10,
-    needs={"CPU": 2, "licence": 2},
+    needs={"CPU": 2, "license": 2},
     hints=[
-        "What does a team hold while it waits for its simulations? What do these need?",
-        "Only `simulate` needs a licence. A team that waits in `ray.get` lends its CPU, but nothing else, and an actor "
-        "lends nothing at all.",
-        "Launch all teams before you wait for the first.",
+        "What does a team hold while it waits for its simulations? And what do the simulations need?",
+        "Only `simulate` needs a license. A task that waits in `ray.get` releases its CPU and nothing else, and an actor "
+        "releases nothing at all.",
+        "Launch all teams before you wait for the first one.",
     ],
 )
 def no_deadlock(answer: Answer, rng: Generator) -> None:
-    """Hold nothing that others need while you wait for them: the licence belongs to the simulation, not to the team."""
+    """While you wait for others, hold nothing that they need: the license belongs to the simulation, not to the team."""
     inputs = rng.choice(500, size=20, replace=False).tolist()
     groups, offset = [inputs[place : place + 2] for place in range(0, 20, 2)], int(rng.integers(1, 1000))
     seen = answer.probe(given.evaluate_teams, groups, offset)
-    with answer.case(f"{seen['groups']} teams and two licences"):
+    with answer.case(f"{seen['groups']} teams and two licenses"):
         _expect_no_lock(seen["ended"], Counter(seen["stuck"]))
-        expect(3 <= seen["groups"] <= len(groups), "The check needs a Ray with two to nine CPUs: run the first cells.")
+        expect(
+            3 <= seen["groups"] <= len(groups),
+            "This check needs a Ray with two to nine CPUs. Run the chapter's first cells again.",
+        )
         groups = groups[: seen["groups"]]
         want = [sum(x * x + offset for x in group) for group in groups]
-        expect_equal(seen["value"], want, "The sums did not come out right: one for each team, in order.")
+        expect_equal(seen["value"], want, "Return one sum for each team, in the order of the teams.")
         _judge_simulations([seen["simulated"].get(x) for group in groups for x in group])
 
 
@@ -164,27 +174,27 @@ def _expect_no_lock(ended: bool, states: Counter) -> None:
     begun = sum(states.values())
     expect(
         ended or not waiting,
-        f"Nothing moved any more. Tasks PENDING_NODE_ASSIGNMENT: {waiting}; tasks that had begun and not ended: "
-        f"{begun}. What do these hold that the others ask for?",
+        f"Your code deadlocked. Tasks in state PENDING_NODE_ASSIGNMENT: {waiting}; tasks and calls that have started and haven't "
+        f"finished: {begun}. Look at what these hold and the others need.",
     )
     expect(
         ended,
-        f"Nothing moved any more, though no task waited for a resource. Tasks that had begun and not ended: "
-        f"{begun}. What do they wait for?",
+        f"Your call didn't return, and nothing has moved for a while, although no task waited for a resource. Tasks and calls "
+        f"that have started and haven't finished: {begun}.",
     )
 
 
 def _judge_simulations(found: list[tuple[str | None, float, bool] | None]) -> None:
-    """Judge what the simulations noted: task, licences held, and whether the first two teams met."""
+    """Judge the task and the licenses of each simulation, and whether the first two teams worked at the same time."""
     notes, inputs = [note for note in found if note], len(found)
-    expect(len(notes) == inputs, "Some inputs were never simulated.")
-    fewest = min(licences for _, licences, _ in notes)
-    expect(fewest >= 1, f"A simulation ran without holding a licence (Ray had assigned it {fewest:g}).")
+    expect(len(notes) == inputs, "Some of the inputs were never simulated.")
+    held = [licenses for _, licenses, _ in notes if licenses != 1]
+    expect(not held, f"Each simulation must hold exactly one license. One of yours held {max(held, default=0):g}.")
     tasks = len({task for task, _, _ in notes})
-    expect(tasks == inputs, f"{inputs} inputs are {inputs} tasks; they ran in {tasks}.")
+    expect(tasks == inputs, f"The {inputs} inputs were simulated in {tasks} tasks. Give each input a task of its own.")
     expect(
         all(met for _, _, met in notes),
-        "No simulation of the second team began while the first team was at work: the teams ran one after the other.",
+        "No simulation of the second team started while the first team was at work, so the teams ran one after the other.",
     )
 
 
@@ -193,42 +203,39 @@ def _judge_simulations(found: list[tuple[str | None, float, bool] | None]) -> No
     minutes=10,
     needs={"node": 3, "CPU": 6},
     hints=[
-        "Input number i goes to node number i modulo the number of nodes. How does a task get to a certain node?",
-        "`task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False))`, ids of the living nodes from `ray.nodes()`.",
-        "Launch everything, then call `ray.get` once.",
+        "Input number i can go to node number i modulo the number of nodes. How do you send a task to a specific node?",
+        "Use `task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False))`, with the IDs of the live nodes from `ray.nodes()`.",
+        "Launch everything first, and then call `ray.get` once.",
     ],
 )
 def spread_over_nodes(answer: Answer, rng: Generator) -> None:
-    """Name the node of each task: SPREAD is a wish about idle nodes, node affinity is a condition."""
-    xs = rng.choice(500, size=24, replace=False).tolist()  # with 24, even shares are no luck
+    """Name the node of each task: `SPREAD` is a preference, and hard node affinity is a requirement."""
+    xs = rng.choice(500, size=24, replace=False).tolist()  # with 24, an even split is no accident
     which = int(rng.integers(3))
     seen = answer.probe(given.one_node_is_busy, xs, which)
     _expect_three_nodes(seen["nodes"])
     _expect_an_end(seen)
-    expect_equal(seen["value"], [x * x for x in xs], "One result for each input, in the order of the inputs.")
+    expect_equal(seen["value"], [x * x for x in xs], "Return one result for each input, in the order of the inputs.")
     _expect_eight_each(Counter(seen["ran"].get(x) for x in xs), seen["nodes"])
     expect(
         seen["kept_moving"],
-        "While one node was busy, calls for the other nodes did not run: do you wait before you have launched them all?",
+        "While one node was busy, some of the calls for the other nodes didn't run. Launch all of the calls before you wait for any result.",
     )
 
 
 def _expect_three_nodes(nodes: list[str]) -> None:
-    living = len(nodes)
-    expect(
-        living == 3,
-        f"This check needs the chapter's three nodes; {living} are there. Run the cell that adds them.",
-    )
+    live = len(nodes)
+    expect(live == 3, f"This check needs the chapter's three nodes, and {live} are there. Run the cell that adds them.")
 
 
 def _expect_an_end(seen: given.Spread) -> None:
     expect(
         not seen["unschedulable"],
-        "You sent a task to a node that cannot run it. `ray.nodes()` has rows of dead nodes too: which of the ids live?",
+        "Ray raised TaskUnschedulableError: a task was sent to a node that can't run it. `ray.nodes()` also lists dead nodes.",
     )
     expect(
         seen["ended"],
-        "One node was busy, then free again, and your call still did not come back: what does it wait for?",
+        "One node was busy, and then it was free again, but your call still didn't return.",
     )
 
 
@@ -237,7 +244,7 @@ def _expect_eight_each(counts: Counter, nodes: list[str]) -> None:
     spread = ", ".join(str(counts.get(node, 0)) for node in nodes)
     expect(
         dict(counts) == dict.fromkeys(nodes, 8),
-        f"24 calls on three nodes are 8 each. One node was busy for a while, and the calls ran {spread}.",
+        f"On three nodes, 24 calls are 8 per node. One node was busy for a while, and your calls were divided like this: {spread}.",
     )
 
 
@@ -246,43 +253,52 @@ def _expect_eight_each(counts: Counter, nodes: list[str]) -> None:
     minutes=15,
     needs={"node": 3, "CPU": 6},
     hints=[
-        "A placement group with one bundle for each member; a bundle is a dict of resources: `{'CPU': 1}`.",
-        "`PlacementGroupSchedulingStrategy(group)` puts a task into the group; a task without it runs outside.",
-        "`remove_placement_group(group)` in a `finally`: the reservation stays until you remove it, even after an error.",
+        "Make a placement group with one bundle for each rank. A bundle is a dict of resources: `{'CPU': 1}`.",
+        "`PlacementGroupSchedulingStrategy(group)` runs a task inside the group; a task without it runs outside.",
+        "Call `remove_placement_group(group)` in a `finally` block, because the reservation stays until you remove it, even after an error.",
     ],
 )
 def gang(answer: Answer, rng: Generator) -> None:
-    """Reserve a bundle for each member first: the group gets all of its bundles or none."""
+    """Reserve a bundle for each task first: the group gets all of its bundles or none."""
     size, offset = int(rng.integers(3, 5)), int(rng.integers(1, 1000))
-    with answer.case(f"a gang of {size}"):
+    with answer.case(f"size {size}"):
         _judge_gang(answer.probe(given.gang_of, size, offset, -1), [rank * rank + offset for rank in range(size)])
-    with answer.case(f"a gang of {size}, one of which raises an error"):
+    with answer.case(f"size {size}, where one rank raises an error"):
         failed = answer.probe(given.gang_of, size, offset, int(rng.integers(size)))
-        expect(failed["ended"], "The call did not come back.")
-        expect(not failed["left"], "The call has failed, and its group is still there: what removes it?")
+        expect(failed["ended"], "One rank raised an error, and your call didn't return.")
+        expect(failed["raised"], "One rank raised an error, and your call returned as if nothing had happened.")
+        expect(not failed["left"], "One rank raised an error, and your group is still there, so it keeps its CPUs.")
 
 
 def _judge_gang(seen: given.Gang, want: list[int]) -> None:
-    """Judge a gang in which nothing fails: all members met, inside a group, and the group is gone."""
+    """Judge a call in which no rank fails: all ran at the same time, inside a group, and the group is gone."""
     size, members = len(want), [member for member in seen["members"] if member]
-    expect(seen["groups"], "No placement group was made.")
+    expect(seen["groups"], "Your call made no placement group.")
     (state, strategy, bundles), *_ = seen["groups"]
     expect(
         seen["ended"] or state != "PENDING",
-        f"The group ({strategy}, bundles {bundles}) stayed PENDING with every CPU free. Where would it fit?",
+        f"Your group ({strategy}, bundles {bundles}) stayed PENDING although every CPU was free, because its bundles don't fit on these nodes.",
     )
-    expect(seen["ended"], "The group was placed, and your call still did not come back: what does it wait for?")
-    expect_equal(seen["value"], want, "One result for each rank, in order.")
-    expect(len(members) == size, "Not every rank ran.")
-    met, groups = zip(*members, strict=True)
-    expect(all(groups), "A member ran outside the placement group, which reserved a place for it in vain.")
+    expect(seen["ended"], "Your group was placed, but your call didn't return.")
+    expect_equal(seen["value"], want, "Return one result for each rank, in order.")
+    expect(len(members) == size, "Some of the ranks never ran.")
+    met, groups, cpus = zip(*members, strict=True)
+    expect(all(groups), "A rank ran outside your placement group, so what the group reserved for it was never used.")
+    held = ", ".join(f"{each:g}" for each in cpus)
+    expect(set(cpus) == {1}, f"The ranks held {held} CPUs. Each of them should hold one.")
     reserved = sum(bundle.get("CPU", 0) for *_, each in seen["groups"] for bundle in each)
     expect(
         reserved <= size,
-        f"You reserved {reserved:g} CPUs for a gang of {size}, and no other work can use what you leave empty.",
+        f"You reserved {reserved:g} CPUs for {size} tasks with one CPU each, and no other work can use the rest.",
     )
-    expect(not seen["left"], f"The call is over, but its group is still {state}: other work cannot use these CPUs.")
-    expect(all(met), f"The members never all ran at the same time. Does each have a bundle of its own ({bundles})?")
+    expect(
+        not seen["left"],
+        f"Your call has returned, but its group is still {state}, so no other work can use these CPUs.",
+    )
+    expect(
+        all(met),
+        f"The ranks never all ran at the same time. Your group has the bundles {bundles}. Launch all of the tasks, with a bundle for each, before you wait for a result.",
+    )
 
 
 question(
@@ -291,82 +307,82 @@ question(
     A task with `num_cpus=1` starts eight Python threads that all compute. What does Ray do about it?
 
     a) It keeps the task on one core.
-        `num_cpus` pins nothing: the operating system shares the cores out.
-    b) It ends the task.
-        Ray does not look at what a task uses of a CPU.
+        `num_cpus` pins nothing: the operating system assigns the cores.
+    b) It kills the task.
+        Ray doesn't monitor how much CPU time a task uses.
     *c) Nothing at all.
-        Right. A logical resource is an entry in a ledger: it decides who may start, not what is used.
+        Right. A logical resource is only a number that Ray counts: it decides what may start, not what a task uses.
     """,
 )
 
 question(
     "default_actor",
     """
-    A Ray with two CPUs. You make ten actors, `Player.remote()`, with no options. How many live?
+    Ray has two CPUs, and you create ten actors with `Sampler.remote()`, without options. How many of them start?
 
     *a) All ten.
-        Right: by default an actor asks for one CPU to be placed, and for none to stay. So ten computing actors can share two cores, unless you write `num_cpus=1`.
-    b) None; ten do not fit.
-        Actors are placed one by one, each as soon as it can be.
-    c) Two; eight are pending.
-        That is so with `num_cpus=1` written out. Without it, an actor holds no CPU.
+        Right. By default, an actor needs one free CPU to be placed, and then it holds none. So ten actors that compute can end up sharing two cores, unless you set `num_cpus=1`.
+    b) None, because ten don't fit.
+        Actors are placed independently, each as soon as there's room for it.
+    c) Two, and eight are pending.
+        That's what happens if you set `num_cpus=1` explicitly. Without any options, a running actor holds no CPU.
     """,
 )
 
 question(
     "which_device",
     """
-    A node has two GPUs. In a task with `num_gpus=1`, `ray.get_gpu_ids()` returns `[1]`. Where does the task put its network?
+    A node has two GPUs. In a task with `num_gpus=1`, `ray.get_gpu_ids()` returns `[1]`. On which device should the task put its network?
 
     a) On `cuda:1`.
-        `CUDA_VISIBLE_DEVICES` is 1, so PyTorch sees a single GPU and counts it as number 0.
+        `CUDA_VISIBLE_DEVICES` is 1, so PyTorch sees a single GPU and numbers it 0.
     *b) On `cuda:0`.
-        Right: Ray hides the other GPU, and PyTorch counts what is left, from 0.
-    c) On either: the task may use both.
-        It can see only its own, unless it changes the environment variable before PyTorch looks.
+        Right. Ray hides the other GPU, and PyTorch counts the visible ones from 0.
+    c) On either one, because the task may use both.
+        The task sees only the GPU that it's assigned, unless it changes the environment variable before PyTorch reads it.
     """,
 )
 
 question(
     "who_lends",
     """
-    What lends its CPU to others while it waits in `ray.get`?
+    What releases its CPU while its main thread waits in `ray.get`?
 
-    a) A task does, and so does an actor.
-        You have seen two actors with `num_cpus=1` wait forever.
-    *b) A task does, and an actor does not.
-        Right. And neither lends a licence, a GPU or memory.
-    c) Neither does: each holds it until the end.
-        Then the nested tasks of chapter 1 would have locked up.
+    a) Both a task and an actor.
+        You've seen two actors with `num_cpus=1` wait forever, because neither released its CPU.
+    *b) A task, but not an actor.
+        Right. And neither of them releases a license, a GPU, or memory.
+    c) Neither: both hold their CPU until the end.
+        Then the nested tasks in Chapter 1 would have deadlocked.
     """,
 )
 
 question(
     "cpus_here_licence_there",
     """
-    A cluster has two idle nodes: one with four CPUs, one with two CPUs and a licence. A task asks for `num_cpus=3` and
-    `resources={"licence": 1}`. What happens?
+    A cluster has two idle nodes: one with four CPUs, and one with two CPUs and a license. A task requests `num_cpus=3` and
+    `resources={"license": 1}`. What happens?
 
-    a) It runs on the node with four CPUs, and uses the licence of the other.
-        Everything a task asks for comes from the one node it runs on.
-    b) It fails, with an error that names the resource.
-        An error would help, but Ray only waits: a node that has both might still join.
-    *c) It waits, for as long as the cluster stays like this.
-        Right. One node has the CPUs, the other the licence, and neither has both.
+    a) It runs on the node with four CPUs, and uses the license of the other node.
+        Everything that a task requests must come from the node that it runs on.
+    b) It fails with an error that names the missing resource.
+        An error would help, but Ray just waits, because a node that has both might still join.
+    *c) It waits for as long as the cluster stays like this.
+        Right. One node has enough CPUs, the other has the license, and neither has both.
     """,
 )
 
 question(
     "when_to_spread",
     """
-    Four members that each read a large file of their own for hours, and exchange nothing. The work must survive the loss of a node.
-    Which strategy?
+    Each of four workers reads a large file of its own for hours, and they exchange nothing. The work must survive the loss of a node.
+    Which strategy do you choose?
 
-    a) PACK: members that lie close together are faster.
-        That holds for members that exchange data. These exchange none, and one dead node may take all.
-    *b) SPREAD, or STRICT_SPREAD if there must be only one on a node.
-        Right: nothing travels between them, and each has a disk and a fate of its own.
+    a) PACK, because workers that are close together are faster.
+        That's true for workers that exchange data, and these exchange none. And if PACK puts them all on one node, the loss of that node kills all of them.
+    *b) SPREAD, or STRICT_SPREAD if there must be only one worker per node.
+        Right. They exchange nothing, so distance costs nothing. Each gets a disk of its own, and the loss of a node stops only one of them.
     c) STRICT_PACK: all on one node, or none at all.
-        One disk serves all four then, and one dead node takes all.
+        Then one disk serves all four, and the loss of one node kills all of them.
     """,
 )

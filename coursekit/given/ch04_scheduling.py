@@ -15,7 +15,7 @@ from coursekit.ray_bridge import private, rendezvous
 
 
 def nap(seconds: float = 0.5) -> str:
-    """Return the id of the node on which this ran, after a nap."""
+    """Sleep, and return the ID of the node on which this ran."""
     import ray
 
     time.sleep(seconds)
@@ -23,7 +23,7 @@ def nap(seconds: float = 0.5) -> str:
 
 
 def look_at_gpus(seconds: float) -> dict:
-    """Return the GPUs that Ray has given to this task, and what it finds in CUDA_VISIBLE_DEVICES, after a nap."""
+    """Sleep, and return the GPUs that Ray has assigned to this task, and its CUDA_VISIBLE_DEVICES."""
     import ray
 
     time.sleep(seconds)
@@ -33,35 +33,44 @@ def look_at_gpus(seconds: float) -> dict:
     }
 
 
-class Member:
-    """One of a gang that exchanges arrays: it makes them, or reads them."""
+class Worker:
+    """One of a group of workers that exchange arrays: it makes them, or reads them."""
 
     def make(self, megabytes: float) -> np.ndarray:
         """Return an array of ones of this size."""
         return np.ones(int(megabytes * 2**20), np.uint8)
 
     def read(self, array: np.ndarray) -> int:
-        """Return the sum of a number from every page of an array: each page has to be there."""
+        """Return the sum of one number from every page of an array, so that each page has to be there."""
         return int(array[::4096].sum())
 
     def node(self) -> str:
-        """Return the id of this member's node."""
+        """Return the ID of this worker's node."""
         import ray
 
         return ray.get_runtime_context().get_node_id()
 
 
+Member = Worker  # its name in notebooks of version 0.2
+
+
+def most_at_once(run: Any) -> int:
+    """Return the largest number of tasks of a recorded block that ran at the same time."""
+    tasks = [task for task in run.tasks() if task["started"] and task["ended"]]
+    return max(sum(other["started"] <= task["started"] < other["ended"] for other in tasks) for task in tasks)
+
+
 def pass_arrays(maker: Any, reader: Any, megabytes: float, repeats: int) -> list[float]:
-    """Return the seconds that a reader took to get and read an array that a maker had just made, a new one each time."""
+    """Return how many seconds a reader took to get and read an array that a maker had just made, for each of several arrays."""
     import ray
 
     times = []
-    for turn in range(repeats + 2):
+    for repeat in range(repeats + 2):
         array = maker.make.remote(megabytes)
-        ray.wait([array], fetch_local=False)  # it is there, and has not been sent anywhere
+        ray.wait([array], fetch_local=False)  # it has been made, and sent nowhere
         start = time.perf_counter()
         ray.get(reader.read.remote(array))
-        if turn >= 2:  # the first ones open the connection between the nodes
+        if repeat >= 2:  # the first ones open the connection between the nodes
             times.append(time.perf_counter() - start)
     return times
 
@@ -107,7 +116,7 @@ def _takes(node_id: str, request: dict) -> bool:
 class Evaluated(TypedDict):
     """Whether the call ended, its sums, for how many groups, the states of what was stuck, and a note of each simulation.
 
-    A note is (task, licences held, whether the first two teams met); None where the input was not simulated.
+    A note is (task, licenses held, whether the first two teams met); None where the input was not simulated.
     """
 
     ended: bool
@@ -133,9 +142,9 @@ def evaluate_teams(no_deadlock: Callable, groups: list[list[int]], offset: int) 
     def simulate(x: int) -> int:
         context = ray.get_runtime_context()
         rendezvous.signal(point, f"in-{x}")
-        met = x != first or rendezvous.wait_for(point, f"in-{second}")
+        met = x != first or rendezvous.wait_for(point, f"in-{second}", what="a second team to start a simulation")
         time.sleep(0.05)
-        rendezvous.note(point, x, [context.get_task_id(), context.get_assigned_resources().get("licence", 0), met])
+        rendezvous.note(point, x, [context.get_task_id(), context.get_assigned_resources().get("license", 0), met])
         return x * x + offset
 
     call = _calling(no_deadlock, simulate, groups)
@@ -183,7 +192,10 @@ def share_two_gpus(learn_and_play: Callable, samplers: int, offset: int) -> Shar
         context = ray.get_runtime_context()
         held = context.get_assigned_resources()
         rendezvous.signal(point, f"in-{me}")
-        met = all(rendezvous.wait_for(point, f"in-{other}", unless="missed") for other in range(samplers + 1))
+        met = all(
+            rendezvous.wait_for(point, f"in-{other}", "missed", "the learner and all samplers to run at the same time")
+            for other in range(samplers + 1)
+        )
         if not met:
             rendezvous.signal(point, "missed")
         where = context.get_task_id() or context.get_actor_id()
@@ -226,7 +238,7 @@ def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> 
 
     others = len(xs) - len(xs) // len(nodes)
     try:
-        rendezvous.wait_for(point, "holds-0")
+        rendezvous.wait_for(point, "holds-0", what="the check's own task to start on one of the nodes")
         call = _calling(spread_over_nodes, work, xs)
         kept_moving = _until(
             lambda: call.done() or sum(rendezvous.noted(point, x) is not None for x in xs) >= others, since
@@ -250,13 +262,14 @@ def one_node_is_busy(spread_over_nodes: Callable, xs: list[int], which: int) -> 
 class Gang(TypedDict):
     """Whether the call ended, what came back, whether a group is left, and what its members and its groups were.
 
-    A member is (whether all met, its group); None where it did not run. A group is (state, strategy, bundles).
+    A member is (whether all met, its group, CPUs held); None where it did not run. A group is (state, strategy, bundles).
     """
 
     ended: bool
     value: Any
     left: bool
-    members: list[tuple[bool, str | None] | None]
+    members: list[tuple[bool, str | None, float] | None]
+    raised: bool
     groups: list[tuple[str, str, list[dict[str, float]]]]
 
 
@@ -269,12 +282,19 @@ def gang_of(gang: Callable, size: int, offset: int, failing: int) -> Gang:
 
     def member(rank: int) -> int:
         rendezvous.signal(point, f"rank-{rank}")
-        met = all(rendezvous.wait_for(point, f"rank-{other}", unless="missed") for other in range(size))
+        met = all(
+            rendezvous.wait_for(point, f"rank-{other}", "missed", "all ranks to run at the same time")
+            for other in range(size)
+        )
         rendezvous.signal(point, "all met" if met else "missed")
-        rendezvous.note(point, rank, [met, ray.get_runtime_context().get_placement_group_id()])
+        context = ray.get_runtime_context()
+        cpus = context.get_assigned_resources().get("CPU", 0)
+        rendezvous.note(point, rank, [met, context.get_placement_group_id(), cpus])
         if rank == failing:
-            for other in set(range(size)) - {rank}:  # one that still ran would die with the group, and Ray would say so
-                rendezvous.wait_for(point, f"done-{other}", unless="missed")
+            for other in set(range(size)) - {
+                rank
+            }:  # if one still ran, it would die with the group, and Ray would report it
+                rendezvous.wait_for(point, f"done-{other}", "missed", "the other ranks to end")
             raise ValueError("This member fails.")
         rendezvous.signal(point, f"done-{rank}")
         return rank * rank + offset
@@ -291,6 +311,7 @@ def gang_of(gang: Callable, size: int, offset: int, failing: int) -> Gang:
         "value": call.result() if ended and failing < 0 else None,
         "left": not gone,
         "members": [rendezvous.noted(point, rank) for rank in range(size)],
+        "raised": ended and call.exception() is not None,
         "groups": [(row["state"], row["strategy"], list(row["bundles"].values())) for row in groups],
     }
 

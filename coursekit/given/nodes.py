@@ -72,8 +72,8 @@ def kill(name: str) -> None:
     cluster.remove_node(node, allow_graceful=False)
 
 
-def ledger() -> "DataFrame":
-    """Return a table of the living nodes: labels, and of each resource what is free and what there is."""
+def node_resources() -> "DataFrame":
+    """Return a table of the live nodes: their labels, and how much of each resource is free."""
     from pandas import DataFrame
 
     time.sleep(0.5)  # a node reports what is free ten times a second
@@ -90,6 +90,9 @@ def ledger() -> "DataFrame":
     return DataFrame(table).T.fillna("–")
 
 
+ledger = node_resources  # its name in chapter 22, and in notebooks of version 0.2
+
+
 def unfinished(since: float = 0.0) -> list[dict]:
     """Return the tasks and actor calls of this program that were created after `since` and have not ended (see `records.tasks`)."""
     job = ray.get_runtime_context().get_job_id()
@@ -103,9 +106,9 @@ def unfinished(since: float = 0.0) -> list[dict]:
 
 
 def waiting(running: int = 0, seconds: float = 15) -> "DataFrame":
-    """Return a table of the tasks that have not ended: the state of each, what it asks for, and where it runs.
+    """Return a table of the tasks that have not ended: the state of each, what it requests, and where it runs.
 
-    Waits, where told so, until this many of them run.
+    With `running`, it first waits until this many of them run.
     """
     from pandas import DataFrame
 
@@ -114,7 +117,7 @@ def waiting(running: int = 0, seconds: float = 15) -> "DataFrame":
     while sum(task["state"] == "RUNNING" for task in unfinished()) < running and time.monotonic() < end:
         time.sleep(0.2)
     names = {node["node_id"]: node["name"] for node in records.nodes()}
-    columns = ["task", "state", "asks for", "node"]
+    columns = ["task", "state", "requests", "node"]
     lines = [
         (task["name"], task["state"], _text(task["resources"]), names.get(task["node_id"] or "", "–"))
         for task in unfinished()

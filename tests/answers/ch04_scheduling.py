@@ -14,7 +14,7 @@ def RAY() -> dict:
     """Start the chapter's nodes, three living ones and a dead one; return how to join them."""
     from coursekit.given.nodes import small_cluster
 
-    cluster = small_cluster(num_cpus=2, resources={"licence": 2})
+    cluster = small_cluster(num_cpus=2, resources={"license": 2})
     cluster.remove_node(cluster.add_node(num_cpus=2, object_store_memory=2**27))  # the dead stay on Ray's list
     for name, gpus in (("west", 0), ("east", 2)):
         options = {"node_name": name, "num_cpus": 2, "num_gpus": gpus, "labels": {"zone": name}}
@@ -83,7 +83,7 @@ def from_threads_of_the_notebook(learn, play, samplers):
     return learning.result(), playing
 
 
-@rejects("learn_and_play", says="equal part")
+@rejects("learn_and_play", says="equal fractions")
 def rounds_to_a_tenth(learn, play, samplers):
     share = {"num_gpus": 0.2 if samplers == 4 else 0.3, "num_cpus": 0}
     return _learn_and_play(learn, play, samplers, {"num_gpus": 1, "num_cpus": 0}, share)
@@ -101,12 +101,12 @@ def forgets_that_a_gpu_task_holds_a_cpu(learn, play, samplers):
     return _learn_and_play(learn, play, samplers, {"num_gpus": 1}, {"num_gpus": 1 / samplers})
 
 
-@rejects("learn_and_play", says="equal part")
+@rejects("learn_and_play", says="equal fractions")
 def a_whole_gpu_for_each(learn, play, samplers):
     return _learn_and_play(learn, play, samplers, {"num_gpus": 1, "num_cpus": 0}, {"num_gpus": 1, "num_cpus": 0})
 
 
-@rejects("learn_and_play", says="equal part")
+@rejects("learn_and_play", says="equal fractions")
 def always_a_half(learn, play, samplers):
     return _learn_and_play(learn, play, samplers, {"num_gpus": 1, "num_cpus": 0}, {"num_gpus": 0.5, "num_cpus": 0})
 
@@ -117,7 +117,7 @@ def all_share_alike(learn, play, samplers):
     return _learn_and_play(learn, play, samplers, share, share)
 
 
-@rejects("learn_and_play", says="without a GPU")
+@rejects("learn_and_play", says="without holding any part of a GPU")
 def only_the_learner_has_a_gpu(learn, play, samplers):
     return _learn_and_play(learn, play, samplers, {"num_gpus": 1, "num_cpus": 0}, {"num_cpus": 0})
 
@@ -145,7 +145,7 @@ def inside_a_group_of_two_gpus(learn, play, samplers):
         remove_placement_group(group)
 
 
-@rejects("learn_and_play", says="without a GPU")
+@rejects("learn_and_play", says="without holding any part of a GPU")
 def samplers_play_in_the_notebook(learn, play, samplers):
     learned = ray.get(ray.remote(learn).options(num_gpus=1, num_cpus=0).remote())
     return learned, [play(number) for number in range(samplers)]
@@ -219,6 +219,25 @@ def as_a_column_of_a_table(nodes, request):
     return pandas.Series([node["NodeID"] for node in nodes])[fit]
 
 
+@rejects("fits", says="'license'")
+def a_node_must_name_every_resource(nodes, request):
+    def has(resources):
+        return all(name in resources and resources[name] >= amount for name, amount in request.items())
+
+    return [node["NodeID"] for node in nodes if node["Alive"] and has(node["Resources"])]
+
+
+@rejects("fits")
+def knows_only_cpus_and_licenses(nodes, request):
+    known = {name: request.get(name, 0) for name in ("CPU", "license")}
+    return in_a_loop(nodes, known)
+
+
+@rejects("fits", says="a string at")
+def rows_instead_of_ids(nodes, request):
+    return [node for node in nodes if node["NodeID"] in in_a_loop(nodes, request)]
+
+
 @rejects("fits")
 def only_the_first_node(nodes, request):
     return in_a_loop(nodes, request)[:1]
@@ -226,21 +245,21 @@ def only_the_first_node(nodes, request):
 
 @accepts("no_deadlock")
 def passes_references_instead_of_waiting(simulate, teams):
-    simulation = ray.remote(simulate).options(resources={"licence": 1})
+    simulation = ray.remote(simulate).options(resources={"license": 1})
     add_up = ray.remote(lambda *values: sum(values))
     return ray.get([add_up.remote(*[simulation.remote(x) for x in team]) for team in teams])
 
 
 @accepts("no_deadlock")
 def only_the_notebook_waits(simulate, teams):
-    simulation = ray.remote(simulate).options(resources={"licence": 1})
+    simulation = ray.remote(simulate).options(resources={"license": 1})
     refs = [[simulation.remote(x) for x in team] for team in teams]
     return [sum(ray.get(of_a_team)) for of_a_team in refs]
 
 
 @accepts("no_deadlock")
 def teams_without_a_cpu(simulate, teams):
-    simulation = ray.remote(resources={"licence": 1})(simulate)
+    simulation = ray.remote(resources={"license": 1})(simulate)
 
     @ray.remote(num_cpus=0)
     class Team:
@@ -252,14 +271,14 @@ def teams_without_a_cpu(simulate, teams):
 
 
 def _teams(simulate, teams, of_the_team=None, of_the_simulation=None):
-    simulation = ray.remote(simulate).options(**(of_the_simulation or {"resources": {"licence": 1}}))
+    simulation = ray.remote(simulate).options(**(of_the_simulation or {"resources": {"license": 1}}))
     run = ray.remote(lambda team: sum(ray.get([simulation.remote(x) for x in team])))
     return [run.options(**(of_the_team or {})).remote(team) for team in teams]
 
 
 @accepts("no_deadlock")
 def one_async_actor_without_a_cpu(simulate, teams):
-    simulation = ray.remote(resources={"licence": 1})(simulate)
+    simulation = ray.remote(resources={"license": 1})(simulate)
 
     @ray.remote(num_cpus=0)
     class Teams:
@@ -271,13 +290,18 @@ def one_async_actor_without_a_cpu(simulate, teams):
 
 
 @rejects("no_deadlock")
-def half_a_licence_for_each(simulate, teams):
-    return ray.get(_teams(simulate, teams, None, {"resources": {"licence": 0.5}}))
+def half_a_license_for_each(simulate, teams):
+    return ray.get(_teams(simulate, teams, None, {"resources": {"license": 0.5}}))
 
 
-@rejects("no_deadlock", says="Nothing moved any more")
-def the_team_holds_a_licence_too(simulate, teams):
-    return ray.get(_teams(simulate, teams, {"resources": {"licence": 1}}))
+@rejects("no_deadlock", says="exactly one license")
+def two_licenses_for_each(simulate, teams):
+    return ray.get(_teams(simulate, teams, None, {"resources": {"license": 2}}))
+
+
+@rejects("no_deadlock", says="deadlocked")
+def the_team_holds_a_license_too(simulate, teams):
+    return ray.get(_teams(simulate, teams, {"resources": {"license": 1}}))
 
 
 @rejects("no_deadlock")
@@ -285,16 +309,16 @@ def teams_are_actors_with_a_cpu_each(simulate, teams):
     @ray.remote(num_cpus=1)
     class Team:
         def total(self, team):
-            return sum(ray.get([ray.remote(resources={"licence": 1})(simulate).remote(x) for x in team]))
+            return sum(ray.get([ray.remote(resources={"license": 1})(simulate).remote(x) for x in team]))
 
     actors = [Team.remote() for _ in teams]
     return ray.get([actor.total.remote(team) for actor, team in zip(actors, teams, strict=True)])
 
 
 @rejects("no_deadlock")
-def the_licence_is_with_the_team_only(simulate, teams):
-    return ray.get(_teams(simulate, teams[:2], {"resources": {"licence": 1}}, {"num_cpus": 1})) + ray.get(
-        _teams(simulate, teams[2:], {"resources": {"licence": 1}}, {"num_cpus": 1})
+def the_license_is_with_the_team_only(simulate, teams):
+    return ray.get(_teams(simulate, teams[:2], {"resources": {"license": 1}}, {"num_cpus": 1})) + ray.get(
+        _teams(simulate, teams[2:], {"resources": {"license": 1}}, {"num_cpus": 1})
     )
 
 
@@ -305,7 +329,7 @@ def one_team_after_the_other(simulate, teams):
 
 @rejects("no_deadlock")
 def the_team_simulates_by_itself(simulate, teams):
-    run = ray.remote(resources={"licence": 1})(lambda team: sum(simulate(x) for x in team))
+    run = ray.remote(resources={"license": 1})(lambda team: sum(simulate(x) for x in team))
     return ray.get([run.remote(team) for team in teams])
 
 
@@ -339,6 +363,22 @@ def an_actor_on_each_node(function, xs):
     at = [NodeAffinitySchedulingStrategy(node, soft=False) for node in _alive()]
     workers = [actor_class.options(scheduling_strategy=there).remote() for there in at]
     return ray.get([workers[i % len(workers)].run.remote(x) for i, x in enumerate(xs)])
+
+
+@accepts("spread_over_nodes")
+def one_task_for_each_nodes_inputs(function, xs):
+    nodes, results = _alive(), [None] * len(xs)
+    every = [range(place, len(xs), len(nodes)) for place in range(len(nodes))]
+    at = [NodeAffinitySchedulingStrategy(node, soft=True) for node in nodes]
+    run = ray.remote(lambda inputs: [function(x) for x in inputs])
+    refs = [
+        run.options(scheduling_strategy=there).remote([xs[i] for i in places])
+        for there, places in zip(at, every, strict=True)
+    ]
+    for places, values in zip(every, ray.get(refs), strict=True):
+        for place, value in zip(places, values, strict=True):
+            results[place] = value
+    return results
 
 
 @rejects("spread_over_nodes")
@@ -422,6 +462,44 @@ def a_gang_of_actors(function, size):
         inside = PlacementGroupSchedulingStrategy(group)
         actors = [One.options(scheduling_strategy=inside).remote() for _ in range(size)]
         return ray.get([actor.go.remote(rank) for rank, actor in enumerate(actors)])
+    finally:
+        remove_placement_group(group)
+
+
+@accepts("gang")
+def waits_with_wait(function, size):
+    group = placement_group([{"CPU": 1}] * size)
+    task = ray.remote(num_cpus=1)(function)
+    try:
+        while not group.wait(timeout_seconds=5):
+            pass
+        inside = PlacementGroupSchedulingStrategy(placement_group=group, placement_group_bundle_index=-1)
+        return list(map(ray.get, [task.options(scheduling_strategy=inside).remote(rank) for rank in range(size)]))
+    finally:
+        remove_placement_group(group)
+
+
+@rejects("gang", says="as if nothing had happened")
+def hides_the_error(function, size):
+    group = placement_group([{"CPU": 1}] * size)
+    ray.get(group.ready())
+    task = ray.remote(function).options(scheduling_strategy=PlacementGroupSchedulingStrategy(group))
+    try:
+        return ray.get([task.remote(rank) for rank in range(size)])
+    except ray.exceptions.RayTaskError:
+        return None
+    finally:
+        remove_placement_group(group)
+
+
+@rejects("gang", says="Each of them should hold one")
+def ranks_that_hold_no_cpu(function, size):
+    group = placement_group([{"CPU": 1}] * size)
+    ray.get(group.ready())
+    inside = PlacementGroupSchedulingStrategy(group)
+    task = ray.remote(function).options(num_cpus=0, scheduling_strategy=inside)
+    try:
+        return ray.get([task.remote(rank) for rank in range(size)])
     finally:
         remove_placement_group(group)
 
