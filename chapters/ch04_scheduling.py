@@ -210,7 +210,7 @@ quiz("which_device", which_device)
 # %% [markdown]
 r"""
 In this exercise, a learner trains while several samplers collect experience, the usual structure of this course's programs.
-The node has two GPUs and two CPUs.
+The node has two GPUs.
 Nothing computes here, so none of the tasks should hold a CPU.
 """
 
@@ -253,7 +253,7 @@ remove_nodes(cluster)
 r"""
 ## A task that fits on no node stays PENDING, without an error
 
-It's a classic first-week problem: you start a tuning run on a laptop, and all day long, Ray reports that a *trial*, one run of many, is PENDING.
+In a classic first-week problem, you start a tuning run on a laptop, and all day long, Ray reports that a *trial*, one run of many, is PENDING.
 The trial requests one CPU for itself and one for each of its two rollout workers: three CPUs, on a machine with two.
 
 The next cell shows the same problem in miniature: a task that requests three CPUs.
@@ -271,7 +271,7 @@ There's no error here and no warning: the task just waits.
 `PENDING_NODE_ASSIGNMENT` means that the task is waiting for a node with enough room, and the "requests" column says why no node will do.
 Ray calls such a request [infeasible](../docs/glossary.md#infeasible), and it keeps the task in case a larger node joins.
 After about half a minute, Ray does print "No available node types can fulfill resource request", which `log_to_driver=False` hides in this chapter.
-In a long log, or in a job that runs overnight, that line is easy to miss.
+In a long log, that line is easy to miss.
 
 `ray status` reports the same problem from the cluster's side.
 In a terminal, it needs `RAY_AUTH_MODE=token` (Chapter 6); in the next cell, look at the last lines.
@@ -288,7 +288,7 @@ r"""
 |---|---|---|
 | what is waiting, and what it requests | `ray status`, under *Pending Demands* | `ray_status()` |
 | each task and its state | `ray list tasks --filter "state=PENDING_NODE_ASSIGNMENT"` (needs the dashboard) | `waiting()` |
-| what each node has, and what is free | `ray status`, under *Total Usage*, for all nodes together | `node_resources()` |
+| what each node has, and what is free | `ray status`, under *Total Usage*, as a sum | `node_resources()` |
 
 A queue and an infeasible request look alike: both are PENDING.
 Arithmetic tells them apart.
@@ -479,8 +479,7 @@ If a team must see one result before it can choose its next input, it has to wai
 r"""
 ## Three nodes with two CPUs each can't run a three-CPU task
 
-Now the cluster grows.
-`add_nodes` calls Ray's `cluster.add_node(...)` for two nodes, `west` and `east`, each with a [label](../docs/glossary.md#label), which you can use to select nodes.
+Next, the cluster grows: `add_nodes` calls Ray's `cluster.add_node(...)` for two nodes, `west` and `east`, each with a [label](../docs/glossary.md#label), which you can use to select nodes.
 
 **Predict:** you launch the task with `num_cpus=3` again.
 What happens, now that the cluster has six CPUs?
@@ -560,9 +559,7 @@ pandas.DataFrame(choices).T.reindex(columns=["head", "west", "east"]).fillna(0).
 r"""
 The last three rows are the same every time.
 The first two may change if you run the cell again, because both depend on what is free when each task is placed.
-On idle nodes, `DEFAULT` often gives 2, 1, 1.
-The first task makes the local node half full, so the next two go to the other nodes.
-Then all nodes are equally full, and the last task stays local.
+On idle nodes, `DEFAULT` often gives 2, 1, 1, because a single task makes a node with two CPUs half full.
 
 `SPREAD` is a preference (a soft constraint).
 Hard [node affinity](../docs/glossary.md#node-affinity) (`soft=False`), labels, and resources are requirements.
@@ -792,7 +789,6 @@ First, remove the two nodes.
 Then tell Ray's autoscaler which *node types* it can use: only one, with at most two nodes.
 Its provider here is a fake one that Ray's developers made for tests: where the AWS provider would rent a machine, it starts a real raylet on yours.
 The autoscaler also checks the demands every second instead of every five.
-Everything else is real.
 """
 
 # %% tags=["demo"]
@@ -835,7 +831,6 @@ r"""
 Above the plot, you see the autoscaler's messages; "Resized to 2 CPUs" is its first count, which includes only the head node.
 At first, all tasks were pending, and after a delay, nodes joined.
 That delay is the cost of elasticity: here, only a raylet has to start, but in a cloud, it's a whole machine, which takes a minute or several.
-Two nodes were allowed, so at most two tasks could run at the same time.
 A few seconds after the last task ended, the nodes were removed.
 
 An autoscaler sees only **declared** demand, so a task that requests one CPU and starts eight threads doesn't make the cluster grow.
@@ -864,13 +859,11 @@ r"""
 ## Traps
 
 - **A PENDING task raises no error**, except with hard affinity to a node that is gone or too small.
-  Compare the request with each node, not with the sum.
 - **An actor with `num_cpus=1` that waits for tasks** holds a CPU that they need.
 - **Licenses, GPUs, and memory aren't released** while a task waits, and a CPU only if the main thread waits.
 - **A task without `num_gpus`** sees every GPU of its node, and one with `num_gpus` also holds a CPU.
 - **`cuda:1` inside a task** isn't GPU 1: PyTorch counts what `CUDA_VISIBLE_DEVICES` shows, from 0.
 - **A placement group stays** until you remove it or your program ends; a task without the strategy runs outside it, even if a task inside launched it.
-- **`SPREAD` and `PACK` are preferences.** Only the STRICT forms, hard affinity, labels, and resources are guarantees.
 
 ## Read on
 
