@@ -1,7 +1,7 @@
 """What chapters 0 to 3 say about Ray is true of the Ray that is pinned: each test is one sentence of theirs."""
 
-import multiprocessing
 import asyncio
+import multiprocessing
 import os
 import platform
 import re
