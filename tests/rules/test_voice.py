@@ -65,7 +65,7 @@ FIELD = [
     (r"\bchecked rewards?\b", "ch26", '"verifiable reward"', "A checked reward."),
     (r"\bclones?\b", "ch15", '"the BC policy"', "The clone plays."),
     (
-        r"\b(colour|grey|behaviour|neighbour|favour|centre|licence|programme)s?\b",
+        r"(?<!`)\b(colour|grey|behaviour|neighbour|favour|centre|licence|programme)s?\b",
         "",
         "the American spelling",
         "It's grey.",
