@@ -100,11 +100,11 @@ measured("eight_sleeps", seconds)
 
 # %% [markdown]
 r"""
-Compare your prediction with the second time: four workers run eight tasks in two rounds of 0.2 s, and the rest is Ray's overhead.
-The first time took longer because each worker is a new Python process.
+Compare your prediction with the second measurement: four workers run eight tasks in two rounds of 0.2 s, and the rest of the time is Ray's overhead.
+The first run took longer because each worker is a new Python process.
 It has to start, load Ray, and load your function before it can run its first task.
 
-The timeline shows the second run, from Ray's own records.
+The timeline, drawn from Ray's own records, shows the second run.
 Each row is a worker, and each bar is a task:
 """
 
@@ -117,7 +117,7 @@ r"""
 
 In an exercise, you complete a function, and the cell below it checks your answer.
 The check calls your function and tells you what it tried and what came back.
-A wrong answer costs nothing, so run it as often as you like.
+A wrong answer costs nothing, so run the check as often as you like.
 
 The first exercise is the arithmetic behind your prediction.
 Twelve tasks of 0.5 s on four workers run in three rounds, so they take at least 1.5 s.
@@ -127,7 +127,7 @@ Write `best_seconds`, which takes the number of tasks, the seconds for each one,
 It returns the shortest time in which the workers can run all of the tasks.
 
 First, run the two cells below as they are.
-The check says that the exercise is still to do.
+The check tells you that you haven't done the exercise yet.
 Then replace the line that starts with `raise`, keep the other lines, and rerun both cells.
 """
 
@@ -207,9 +207,9 @@ r"""
 ## What `ray.init` starts on your machine
 
 `ray.init` started a cluster with a single node, your machine.
-The CPUs of `num_cpus=4` exist only in Ray's bookkeeping: by default, each task reserves one of them, so at most four tasks run at a time.
+The four CPUs that you asked for with `num_cpus=4` exist only in Ray's bookkeeping: by default, each task reserves one of them, so at most four tasks run at a time.
 Ray can have more CPUs than your machine has cores, because a task that only waits doesn't need a core.
-But on two cores, four tasks that compute finish no sooner than two rounds of two.
+But on two cores, four tasks that compute take at least as long as two rounds of two tasks.
 
 **Predict:** how many processes are running for Ray now, including the workers but not your notebook?
 """
@@ -260,7 +260,7 @@ Two older systems also spread a program over many machines: [MPI](https://www.mp
 |---|---|---|---|
 | What you write | one program that every process runs, with messages between them | transformations of a table or a collection | Python functions and classes, some of which run in other processes |
 | Who decides what runs where | usually you, before the start | Spark, stage by stage | Ray, call by call, while the program runs |
-| Where changing state is kept | in each process's variables | nowhere: each step produces new data | in [*actors*](../docs/glossary.md#actor), objects with a process of their own |
+| Where mutable state is kept | in each process's variables | nowhere: each step produces new data | in [*actors*](../docs/glossary.md#actor), objects with a process of their own |
 | When a process dies | usually, the program ends | Spark recomputes what was lost | Ray reruns lost tasks, and restarts actors if you ask for it |
 """
 
@@ -310,8 +310,8 @@ The same file runs unchanged on a laptop and a cluster, if you follow four rules
 
 - **Call `ray.init` in `main`, never at import.**
   Workers import the modules that your functions come from, and so do tests.
-  In a worker, a second `ray.init` raises an error; in a test, it starts an unwanted Ray instance.
-- **Leave sizes out of the file.**
+  In a worker, which is already connected to Ray, `ray.init` raises an error; in a test, it starts an unwanted Ray instance.
+- **Leave the cluster's size out of the file.**
   `ray.init(num_cpus=4)` raises an error if it finds a cluster to join, because the cluster already has its size.
 - **Keep functions plain**, and turn them into remote functions where you launch tasks.
   Then your tests can call `square(3)` without Ray.
@@ -348,7 +348,7 @@ r"""
 - An interrupt (■) stops the cell that's running, but not the tasks that the cell launched.
   The tasks of your next cell may have to wait until those have finished.
 - When you restart the kernel, you lose all variables, and its Ray instance stops.
-  Choose *Run All Above Selected Cell* in the *Run* menu, and continue where you were.
+  Choose *Run All Above Selected Cell* in the *Run* menu, and continue where you left off.
 
 ## Read on
 

@@ -48,7 +48,7 @@ r"""
 ## A task is a function call that runs in another process
 
 `slow_square(x)` sleeps for 0.2 s and returns $x^2$.
-The sleep stands for work but needs no CPU time, so you'll see the same on every machine.
+The sleep stands for work but needs no CPU time, so you'll see about the same times on every machine.
 
 `ray.remote` turns a function into a [remote function](../docs/glossary.md#remote-function).
 Calling its `.remote(...)` method launches a [task](../docs/glossary.md#task) and returns an [object reference](../docs/glossary.md#object-reference) at once.
@@ -57,7 +57,7 @@ Calling its `.remote(...)` method launches a [task](../docs/glossary.md#task) an
 ![The driver launches a task and holds a reference; a small result comes back in the worker's reply, and a large one goes into the object store](../img/ch01_references.svg)
 
 A result of up to about 100 kB comes back in the worker's reply.
-A larger one goes into the object store of the worker's node, where `ray.get` reads it.
+A larger one goes into the object store of the worker's node, and `ray.get` reads it there, or copies it first if the driver is on another node.
 """
 
 # %% tags=["demo"]
@@ -74,7 +74,7 @@ print(f"launch {1000 * (launched - start):.1f} ms, ray.get {1000 * (ended - laun
 
 # %% [markdown]
 r"""
-The printed reference encodes the task, its job (the first `01000000`), and which of the task's results it stands for (the second one).
+The printed reference encodes the task, its job (the first `01000000`), and which of the task's results it stands for (the second `01000000`).
 
 On an idle machine, the launch takes a millisecond or less, and `ray.get` waits for the rest of the 200 ms.
 In between, your program is free to launch more tasks.
@@ -196,7 +196,7 @@ quiz("order_of_get", order_of_get)
 r"""
 ## `ray.wait` returns references as they become ready
 
-Often, you can continue with the first result.
+Often, you can continue as soon as the first result is ready.
 `ray.wait(refs, num_returns=1)` waits until one reference is ready, and returns two lists: the ready reference and the others.
 
 The tasks below sleep for 0.4, 0.1, 0.3, and 0.2 s.
@@ -303,7 +303,7 @@ The million bytes went into the store (Chapter 2), where the second task read th
 
 Adding up $n$ values one after the other takes $n - 1$ additions in a row.
 In a [tree](../docs/glossary.md#tree-reduction), neighbors are added in parallel, so $\lceil \log_2 n \rceil$ rounds are enough: four rounds for ten values.
-If there's an odd number of values, the last one has no neighbor and moves on to the next round unchanged.
+If there's an odd number of values, the last one has no partner and moves on to the next round unchanged.
 Distributed training adds up gradients in trees like this one, or around a ring.
 
 ![Ten values are added by a tree of tasks in four rounds](../img/ch01_tree.svg)
@@ -391,7 +391,7 @@ r"""
 They finish, because Ray releases a parent's CPU while the parent waits in `ray.get`, so the children can run.
 But the parents still occupy their processes, so Ray had to start extra workers for the children.
 A process takes a second or more to start, so you probably waited longer than the 0.4 s of two rounds.
-Ray stops the extra workers again after a few idle seconds.
+Ray stops the extra workers once they've been idle for a few seconds.
 
 Use nested tasks for work that splits up as it proceeds, not for every loop.
 Chapter 4 shows how they *can* deadlock.
@@ -440,13 +440,13 @@ If you run tasks one at a time, each one takes a whole round trip.
 If you launch them together, the round trips overlap.
 
 Ray's authors measured 1.8 million tasks per second on 100 machines (Moritz et al. 2018, section 5.1).
-You have one driver, which shares its machine with the workers.
+Your setup is smaller: it has one driver, which shares its machine with the workers.
 If processes on many machines launch tasks, more tasks run per second, but a single task doesn't get any cheaper.
 
 You can also make tasks more expensive than they need to be.
 Each call to `ray.remote(function)` makes a new remote function, which Ray pickles and stores in the GCS, the cluster's control service, and which each worker has to fetch.
 So make it once, before the loop.
-`compare_times` alternates between both ways, and reports the ratio of their times with a 95% confidence interval.
+`compare_times` alternates between the two ways of doing it, and reports the ratio of their times with a 95% confidence interval.
 """
 
 # %% tags=["demo"]
@@ -468,7 +468,7 @@ display(compare_times({"made once": made_once, "made in the loop": made_in_the_l
 
 # %% [markdown]
 r"""
-Even then, each task should do enough work to be worth its overhead.
+Even if you make the remote function only once, each task should do enough work to be worth its overhead.
 The next cell runs tasks that sleep for 0.3 to 100 ms, and compares their speed with that of four ideal workers without overhead.
 
 **Predict:** how many milliseconds must each task last for the workers to reach half of that speed?
@@ -498,7 +498,7 @@ axes.set(xlabel="length of one task (ms)", ylabel="fraction of the ideal speed",
 # %% [markdown]
 r"""
 Below the dashed line, overhead takes up more than half of the time.
-Your measurement is the first length above the line: about the shortest task that makes sense on *your* machine.
+The result for your machine is the first task length above the line: about the shortest task that makes sense there.
 If your natural unit of work is shorter, put many units into one task: a **batch**.
 
 Write `batched`, a `parallel_map` with up to `size` inputs per task.
@@ -594,7 +594,7 @@ if passed("bounded_map"):
 
 # %% [markdown]
 r"""
-The window limits the tasks in flight, not the results.
+The limit applies to the tasks in flight, not to the results.
 Ray keeps a result until the last reference to it is gone, even after you've fetched it.
 So if results are large, use each one as it arrives, and drop its reference, instead of collecting them all.
 """
@@ -617,7 +617,7 @@ A point in the unit square lies inside the quarter circle with probability $\pi 
 | A worker dies | the pool starts another, but the lost task isn't run again, and `map` waits forever | tasks are retried; actors restart if configured (Chapter 5) |
 | Built on it | PyTorch's `DataLoader`, Gymnasium's `AsyncVectorEnv` | RLlib, Tune, Train, Data, Serve |
 
-The next cell collects Ray's measurements.
+The next cell measures the same things with Ray.
 """
 
 # %% tags=["demo"]

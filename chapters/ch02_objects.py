@@ -9,7 +9,7 @@ The object store keeps one copy of a large value, and every process on the node 
 **What you will be able to do**
 
 - share a large array with many tasks through one copy, and count the copies in Ray's own records;
-- tell which values can be read without a copy, and measure the size from which that pays off;
+- tell which values can be read without a copy, and measure how large a value must be for that to pay off;
 - predict whether a reference arrives as a value or as a reference;
 - find out what still holds an object, and free its memory;
 - process more data than the store can hold;
@@ -39,7 +39,7 @@ begin("ch02_objects")
 
 # %% [markdown]
 r"""
-By default, Ray sets aside 30% of the available memory for the object store.
+By default, Ray sets aside up to 30% of the available memory for the object store.
 In this chapter, the store gets only 128 MB, so that you can see what happens when it fills up.
 Here, `MB` is $2^{20}$ bytes, and `MILLION` is $2^{20}$ numbers; at 8 bytes each, they take 8 MB.
 """
@@ -67,7 +67,7 @@ It holds whatever you `ray.put`, and the large results of tasks.
 
 ![The driver puts an array into the store, which makes one copy, and the workers read that one copy](../img/ch02_store.svg)
 
-The next cell puts the same million numbers in four forms, and gets them back: a NumPy array, a column of an Arrow table (which is how Ray Data keeps tables), a PyTorch tensor, and a list.
+The next cell puts the same million numbers into the store in four forms, and gets them back: a NumPy array, a column of an Arrow table (which is how Ray Data keeps tables), a PyTorch tensor, and a list.
 
 **Predict:** how many times as long does it take to get the tensor as to get the array?
 """
@@ -103,10 +103,11 @@ The same is true of the numeric columns of a pandas DataFrame, and of arrays ins
 The **tensor** takes many times as long: PyTorch pickles its numbers as ordinary bytes, so every reader copies them into a tensor of its own.
 In reinforcement learning, weights and batches are tensors, so put `tensor.numpy()` instead, and turn the view back into a tensor with `torch.from_numpy`.
 PyTorch warns you that this memory is read-only, but it doesn't stop you: if you write to the tensor, the numbers change for every reader.
-If you set `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1` in the environment before you import Ray, Ray does all of this for contiguous tensors in CPU memory, which lose their `requires_grad`.
+If you set `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1` in the environment before you import Ray, Ray makes both conversions for you: tensors lose their `requires_grad`, and a tensor that isn't contiguous or not in CPU memory is copied first.
 
 The **list** takes the longest.
-Each of its numbers is a Python object, and after [serialization](../docs/glossary.md#serialization), every process that gets the list has to rebuild a million of them.
+Each of its numbers is a Python object.
+[Serialization](../docs/glossary.md#serialization) turns them into bytes, and every process that gets the list has to rebuild all million objects.
 """
 
 # %% tags=["demo"]
@@ -345,7 +346,7 @@ Selecting rows with a list of numbers copies them, and so does any arithmetic.
 
 Write `column_sums`, which adds up each column of a matrix in the store.
 Launch exactly `blocks` tasks, and let each one pass its own rows to `add_rows(rows)`, which returns the sum of each column of those rows.
-The rows may not divide evenly, and a task can read their number from the matrix.
+The number of rows may not be divisible by `blocks`, and a task can read it from the matrix's shape.
 The check makes two of the blocks wait for each other, for up to 20 s.
 """
 
@@ -414,7 +415,7 @@ print(ray.get(what_arrives.remote(*refs)))
 # %% [markdown]
 r"""
 When Ray pickles the list, it does find the two references, and it keeps their objects in the store.
-It leaves the references as they are on purpose, so that the task can `ray.get` the ones it needs without fetching the rest.
+It deliberately leaves the references as they are, so that the task can `ray.get` the ones it needs without fetching the rest.
 """
 
 # %%
@@ -526,8 +527,9 @@ r"""
 An object stays in the store as long as something can still reach it: a reference, another object that contains a reference, a task that takes it as an argument, or a **view** of its memory.
 You don't have to free anything yourself, but it's easy to keep something by accident.
 
-The next cell puts an array of 8 MB and then deletes what holds it, step by step.
-`in_store()` waits a moment, because Ray frees memory about once a second, and returns the MB in the store.
+The next cell puts an array of 8 MB into the store and then deletes what holds it, step by step.
+`in_store()` returns the number of MB in the store.
+It waits a moment first, because Ray frees memory about once a second.
 
 **Predict:** when all that's left is a view of five of the numbers, how many of the 8 MB are still in the store?
 """
@@ -573,14 +575,14 @@ held = looked_at = None
 
 # %% [markdown]
 r"""
-`local` means that the process holds a reference, `pinned` means that it holds a view, and `pid` is the process.
+`local` means that the process holds a reference, `pinned` means that it holds a view, and `pid` is the ID of the process.
 If you can't explain a row, look for a variable that you forgot, or for a function that carries a reference.
 
 A notebook has its own hiding places.
 If a cell ends with `ray.get(ref)`, Jupyter shows the array and also keeps it in `Out` and `_`, so the view exists until the kernel stops.
 End such a line with a semicolon, or show something smaller.
 A caught error is another hiding place, because its traceback refers to the arguments of `ray.get`.
-Python frees the error only when its garbage collector runs, and `gc.collect()` runs it at once.
+Python frees such an error only when its garbage collector runs, and `gc.collect()` runs it at once.
 
 Write `let_go`, which takes the first row out of each of many arrays.
 The check deletes its own references and asks Ray's records what still holds the arrays.
@@ -616,7 +618,7 @@ quiz("row_of_a_matrix", row_of_a_matrix)
 r"""
 ## A full object store spills to disk
 
-Once the store is 80% full, Ray [**spills**](../docs/glossary.md#spilling): it writes objects that no process is using to files, and it drops them from memory when it needs the room.
+Once the store is 80% full, Ray [**spills**](../docs/glossary.md#spilling): if no process is using an object, Ray can write it to a file, and then drop it from memory when it needs the room.
 When a process gets such an object, Ray **restores** it by reading it back into the store.
 
 ![Six blocks and a store with room for four: two blocks are on disk, and each comes back when a process gets it](../img/ch02_spill.svg)
@@ -657,11 +659,11 @@ The slowest `ray.put` waits for the first file, because Ray has to start the pro
 
 Reading takes time, too.
 If you read all the blocks in order and then read them all again, the second round is hardly faster, because Ray had to drop blocks to restore others.
-So the rule for data that doesn't fit is to **do everything with a block while it's in the store**: put the blocks in the outer loop, and what you do with each block in the inner loop.
+So the rule for data that doesn't fit is to **do everything with a block while it's in the store**: loop over the blocks on the outside, and over what you do with each block on the inside.
 And never hold all the blocks at once, because Ray can't spill a block while a process has a view of it.
 
 Write `read_once`, which calls every function in `functions` on every block.
-The check moves 24 blocks of its own to disk and asks Ray how often it restored one, and how many were in use at once.
+The check moves 24 blocks of its own to disk and asks Ray how many times it restored one, and how many were in use at once.
 Ray sometimes restores a block twice if many tasks wait for blocks, so the check allows 34 restores.
 """
 
@@ -739,7 +741,7 @@ r"""
 
 A task that returns a list of blocks delivers nothing until the last block is made.
 Write the task as a **generator** instead, with `yield`, and every block becomes an object of its own.
-Such a [streaming generator](../docs/glossary.md#streaming-generator) returns an `ObjectRefGenerator`.
+If you call `.remote()` on such a [streaming generator](../docs/glossary.md#streaming-generator), you get an `ObjectRefGenerator`.
 If you loop over it, you get each reference as soon as its block exists.
 
 If your loop is slower than the task, blocks pile up in the store.
@@ -799,7 +801,7 @@ With a list, the first block arrives only when the last one is made.
 A generator delivers the first block as soon as it's made, so making blocks and using them overlap.
 But the task runs ahead: it makes ten blocks while your loop takes about four, so about six wait, and a long stream fills the store.
 With the pause, about two blocks wait, however long the stream is.
-That's how you process more data than the store can hold without writing a file.
+That's how you can process more data than the store can hold, and Ray never has to write a file.
 
 If the function raises an error, you still get everything that it yielded before, and then `ray.get` raises the error.
 If the worker *process* dies, Ray by default runs the task again from the start.
@@ -817,7 +819,7 @@ r"""
 ## What you can do now
 
 - You can share large data through one copy, and prove it with Ray's records.
-- You can tell which values need no copy, and from what size that matters.
+- You can tell which values need no copy, and how large they must be for that to matter.
 - You can build pipelines of references.
 - You can find out what still holds an object, and free its memory.
 - You can process more data than the store can hold.
@@ -826,13 +828,13 @@ r"""
 ## Traps
 
 - **A large argument by value in a loop** makes one copy per call.
-- **A closure** carries a large array inside the function, and it keeps the object of a reference for as long as your program runs.
+- **A closure** that uses a large array carries it inside the function, and one that uses a reference keeps the object alive for as long as your program runs.
 - **A tensor isn't an array**, so put `tensor.numpy()`.
 - **`return ray.put(x)`** in a task makes the worker the owner, so the object is lost when the worker dies.
 - **A small slice keeps the whole array** in the store, and so does `Out` in a notebook.
 - **A change to a list in a task is lost** without an error, because each process has its own copy of the list.
 - **The store needs shared memory.**
-  On Linux, including WSL, that's `/dev/shm`, which Docker limits to 64 MB unless you set `--shm-size`; Ray then falls back to slower files in `/tmp`.
+  On Linux, including WSL, that's `/dev/shm`, which Docker limits to 64 MB; unless you raise that with `--shm-size`, Ray falls back to slower files in `/tmp`.
   On a Mac, the store has at most 2 GB by default; for more, pass `object_store_memory` and set `RAY_ENABLE_MAC_LARGE_OBJECT_STORE=1`, or `ray.init` fails.
 - **Spilling needs disk space** in Ray's temporary folder, and stops when that disk is 95% full.
 

@@ -112,7 +112,7 @@ rows += [caught("its process died", task.remote("dies"))]
 rows += [caught("the actor's process died", actor.cause.remote("dies"))]
 rows += [caught("it took too long", sleeping, 1)]
 ray.cancel(sleeping, force=True)
-rows += [caught("it was cancelled", sleeping)]
+rows += [caught("it was canceled", sleeping)]
 pandas.DataFrame(rows)
 
 # %% [markdown]
@@ -122,7 +122,7 @@ The first one is special: Ray creates a type that is a `RayTaskError` *and* a `Z
 The original exception is in `error.cause`.
 The other four have no cause, because none of your code raised anything.
 
-Some calls never leave your notebook: if an argument doesn't fit the function, or can't be serialized, `.remote()` itself fails.
+Some calls never leave your notebook: if the arguments don't match the function's signature, or one of them can't be serialized, `.remote()` itself fails.
 """
 
 # %% tags=["demo"]
@@ -192,7 +192,7 @@ To watch this, you need a record that survives the process.
 A `Diary` is a file in which every process records what it does.
 `work` does its work in parts, with a short sleep for each, and records every one.
 On its first attempt, it kills its own process after `dies_after` parts.
-`diary.write(event)` returns how often that event had been written *before*, so a process can tell whether it was first.
+`diary.write(event)` returns how many times that event had been written *before*, so a process can tell whether it was first.
 
 **Predict:** the work has ten parts, and the process dies after seven of them.
 How many parts does the diary list in the end?
@@ -289,7 +289,7 @@ Without a checkpoint, each of them is one second long: whenever the process dies
 So a late death costs the most, and a ten-hour task that dies in its last minute takes twenty hours.
 With a checkpoint, the pale bar and the dark bar add up to one second.
 
-There is a second remedy: smaller tasks, though not too small, as you measured in Chapter 1.
+There is a second remedy: make the tasks smaller, but not so small that the overhead you measured in Chapter 1 outweighs the work.
 If the twenty parts are twenty tasks, a death costs only one of them.
 The gray gap always remains, and you'll find out below where it comes from.
 """
@@ -324,7 +324,8 @@ All twenty: `GetTimeoutError` says nothing about the task, which kept running an
 If you give up on a task for good, cancel it.
 `ray.cancel(ref)` raises `KeyboardInterrupt` in the task, but only when its process next executes Python, so a long `time.sleep` or a blocked socket delays it.
 `ray.cancel(ref, force=True)` kills the process.
-A call that an actor is already running can't be killed this way: `force=True` raises `ValueError`, and without it, the method has to check `ray.get_runtime_context().is_canceled()` by itself.
+A call that an actor is already running can't be killed this way: `force=True` raises `ValueError`.
+Without it, an async method is canceled like any `asyncio` task, and any other method has to check `ray.get_runtime_context().is_canceled()` from time to time.
 
 The clock starts when you call `ray.get`, not when the task starts.
 In the next cell, four long tasks hold all four CPUs, and a short one waits in the queue:
@@ -346,7 +347,7 @@ The limit also covers the time in the queue and the time that it takes to start 
 On a loaded cluster, a tight limit makes you cancel attempts that never ran, so leave room for the queue.
 
 > **A trap in Ray 2.60.** Cancel what timed out, and nothing else.
-> If you cancel a task at the very moment it finishes, with a result or an exception, your whole program can exit with "An unexpected system state has occurred".
+> If you cancel a task at the very moment it finishes, whether it returns or raises, your whole program can exit with "An unexpected system state has occurred".
 > That moment lasts well under a millisecond, but a task may finish right between your timeout and your `ray.cancel`, and checking again doesn't close this gap.
 > If your program must not die, let an actor do such work and stop the actor with `ray.kill`, which doesn't have this trap.
 """
@@ -361,7 +362,7 @@ quiz("what_a_timeout_ends", what_a_timeout_ends)
 
 # %% [markdown]
 r"""
-`resilient_call` makes a call that may die, raise, or time out.
+Write `resilient_call`, which makes a call that may die, raise, or time out.
 It counts the attempts itself, because Ray's `max_retries` ignores timeouts.
 The check makes functions die, raise, and hang, and counts your calls.
 If you don't cancel a call that hangs, the check takes 20 s longer.
@@ -448,7 +449,7 @@ r"""
 ![A deposit reaches the ledger, the task dies before it can report that, and the retry deposits again; with a key, the ledger recognizes the repeated payment](../img/ch05_once.svg)
 
 With retries, a task that succeeds has run [at least once](../docs/glossary.md#at-least-once).
-For an effect outside its own records, no scheduler can promise exactly once, because it can't see whether the effect has happened; [Chapter 25](ch25_pipelines.ipynb) takes such promises apart.
+For an effect outside its own records, no scheduler can promise *exactly-once* execution, because it can't see whether the effect has happened; [Chapter 25](ch25_pipelines.ipynb) takes such promises apart.
 So an action that may be repeated must be [idempotent](../docs/glossary.md#idempotent): doing it twice has the same effect as doing it once.
 Setting a value is idempotent; adding to it isn't.
 
@@ -456,6 +457,7 @@ For everything that adds, sends, or pays, the remedy is a key.
 Each payment gets its key when it is *ordered*.
 When the ledger sees the same key again, it knows that it has already made this payment, and it returns the same answer as before.
 Banks and online shops do it this way.
+Write such a `Ledger`.
 """
 
 
@@ -514,9 +516,9 @@ Ray restarts an actor only if you ask for it, and it retries the actor's calls o
 | option | the default, 0 | with -1 |
 |---|---|---|
 | `max_restarts` | The actor stays dead, and every call raises `ActorDiedError`. | Ray restarts the process as often as needed. |
-| `max_task_retries` | A call that was running raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted. | Ray makes the call again, *even if it had taken effect*, and perhaps after later calls. |
+| `max_task_retries` | A call that was running raises `ActorDiedError`, or `ActorUnavailableError` if the actor is being restarted. | Ray makes the call again, *even if it had already taken effect*; calls that you made later may run before it. |
 
-Both exceptions are a `RayActorError`, so catch that.
+Both exceptions are subclasses of `RayActorError`, so catch that class.
 `ActorDiedError` is final; after `ActorUnavailableError`, a later call may succeed.
 
 **Predict:** the total of the counter below is 3 when its process is killed.
@@ -548,7 +550,7 @@ measured("total_after_a_restart", ray.get(counter.add.remote(1)))
 # %% [markdown]
 r"""
 It returns 1, not 4: a restart only runs `__init__` again, with the same arguments.
-A sampler that is restarted this way has lost its weights and the state of its environment, so your program must send it the weights again.
+A *sampler*, an actor that runs an agent in an environment, loses its weights and the state of its environment when it's restarted this way, so your program must send it the weights again.
 If the state matters, the actor must save it, and `__init__` must look for what was saved.
 Two rules make this safe:
 
@@ -556,6 +558,7 @@ Two rules make this safe:
 - **Never overwrite the only copy.** `open(path, "w")` empties the file, and only then is it filled again; a process that dies in between leaves half a file, or nothing.
   Write to another name in the same folder, and then rename: `os.replace(new, path)` is *atomic*, which means that a reader finds either the old file or the new one, never a mixture.
 
+Write `CheckpointedCounter`, which follows both rules.
 The file format is up to you.
 The check kills the process between two calls, and also inside an `add`, after each change that `add` makes to a file.
 The restarted actor must be able to read the file.
@@ -592,7 +595,7 @@ check("CheckpointedCounter", CheckpointedCounter)
 r"""
 Saving in `atexit`, `__del__`, or `finally` looks elegant, but it never happens: after SIGKILL, none of them runs.
 If a call is cheap to repeat, as in training, you can save every hundredth call: you lose at most 99 steps, and you know it.
-To survive a power failure, the file also needs `os.fsync` before the rename.
+Against the death of a process, the rename is enough; to survive a power failure, call `os.fsync` on the new file before you rename it.
 """
 
 # %% tags=["demo"]
@@ -609,7 +612,7 @@ Saving the state is only half of the solution.
 With `max_task_retries=-1`, Ray retries a call whose process died after the save, and then the call counts twice.
 So `add` needs a key, like a payment, and a ledger must save its keys together with its total.
 You choose between *at most once*, the default for actors, and *at least once*, the default for tasks (up to `max_retries`).
-If a call is idempotent, at least once has the same effect as exactly once.
+If a call is idempotent, *at least once* has the same effect as *exactly once*.
 """
 
 # %% [markdown] tags=["notes"]
@@ -628,7 +631,7 @@ But Ray has recorded the [lineage](../docs/glossary.md#lineage) of each task's r
 If you need a lost object, Ray runs that task again.
 
 Now kill a node.
-`second_node` adds one to your Ray, with real processes of its own, though on the same machine.
+`second_node` adds a second node to your cluster, with real processes of its own, though on the same machine.
 A `NodeAffinitySchedulingStrategy` names the node that a task should run on, and `soft=True` lets it run elsewhere if that node is dead (Chapter 4).
 
 **Predict:** two tasks ran on the node that dies, and the second one used the first one's result.
@@ -675,7 +678,7 @@ measured("after_the_node_died", ["nothing", "only the second task", "both tasks"
 r"""
 ![Two arrays are stored on a node that dies; Ray runs both tasks again on the node that is left](../img/ch05_lineage.svg)
 
-Both tasks ran twice: Ray ran the second one again, and before it the first one, whose result was lost as well.
+Both tasks ran twice: to run the second one again, Ray first had to rerun the first one, whose result was lost as well.
 You got an array and saw no error.
 But it's *another* array.
 If the task uses random numbers, or reads a file that has changed, its second result differs from the first, so let the results of your tasks depend on their arguments alone, seeds included.
@@ -760,7 +763,7 @@ axes.set_title("The gap before the next attempt");
 # %% [markdown]
 r"""
 The gaps range from milliseconds to seconds, and each has its reason.
-If a new process must start, as it does for the actor, a busy machine can take longer for that than for everything else.
+If a new process must start, as one must for the actor, that can take longer on a busy machine than everything else.
 
 | what fails | how Ray or your code detects it | what you wait for |
 |---|---|---|
@@ -771,28 +774,29 @@ If a new process must start, as it does for the actor, a busy machine can take l
 | **a node** | It fails five health checks in a row. | the pauses between the checks: 0.5 s here, and 3 s by default, so about 15 s; if a machine lost power, each check also takes its 10 s timeout, so about a minute in all |
 
 So if you have many small tasks that fail often, retry them in your own code.
-Add to each gap the work that is repeated and the state that must be loaded.
+The total cost of a failure is this gap, plus the time to repeat the lost work and to load the state again.
 """
 
 # %% [markdown]
 r"""
 ## A pool that replaces its dead actors
 
-A *sampler* is an actor that runs an agent in an environment and returns a *fragment*: a stretch of experience, chosen by a seed.
+Here, a sampler returns *fragments*, stretches of experience, each chosen by a seed.
 A learner takes fragments from a pool of samplers, for days.
 Some samplers will die, and the learner shouldn't notice.
 `max_restarts` restarts *the same* actor, which doesn't help if the work kills it.
 So manage the pool yourself, and always know which sampler works on which seed.
-When a sampler dies,
+Follow four rules:
 
-1. put its seed back among those that are still to do: no seed is lost, and no other seed is repeated;
-2. replace the sampler at once, because a shrinking pool is slow by evening and empty by morning;
-3. if three samplers have died over the same seed, stop the collection with that error.
-   Such a seed is a [poison pill](../docs/glossary.md#poison-pill): it would kill every sampler you make;
-4. if `sample` *raises* an exception, nothing has died.
-   Raise it, because a new sampler wouldn't help.
+1. When a sampler dies, put its seed back among those that are still to do: no seed is lost, and no other seed is repeated.
+2. Replace the dead sampler at once, because a shrinking pool is slow by evening and empty by morning.
+3. At the third death on the same seed, stop the collection by raising that death's error.
+   Such a seed is a [poison pill](../docs/glossary.md#poison-pill): it would kill every sampler that you make.
+4. If `sample` *raises* an exception, its sampler hasn't died.
+   Let the exception propagate, because a new sampler wouldn't help.
 
-The check has two samplers at work and kills some of them.
+Write `collect`, which follows them.
+The check keeps two samplers at work and kills several along the way.
 If your calls can't run in parallel, it takes a minute.
 """
 
@@ -803,7 +807,7 @@ def collect(new_sampler, samplers, seeds):
 
     `new_sampler()` returns a new actor, and `sampler.sample.remote(seed)` a reference to a fragment.
     `samplers` is their number: that many work at any moment, fewer only when fewer seeds are left.
-    Retry a seed whose sampler died; at the third death over the same seed, raise the error.
+    Retry a seed whose sampler died; at the third death on the same seed, raise the error.
     Whatever `sample` itself raises is raised at once.
     """
     ### BEGIN SOLUTION
@@ -835,13 +839,13 @@ check("collect", collect)
 
 # %% [markdown] tags=["solution"]
 r"""
-The heart of it is `under_way`: a reference alone tells you that *something* died, and the dict tells you which sampler died, and over which seed.
+The heart of it is `under_way`: a reference alone tells you that *something* died, and the dict tells you which sampler died, and on which seed.
 The old samplers need no `ray.kill`, because Ray stops an actor when the last handle to it is gone.
 """
 
 # %% [markdown]
 r"""
-Here is your pool at work: three samplers, twelve fragments, and deaths over seeds 3 and 7.
+Here is your pool at work: three samplers, twelve fragments, and deaths on seeds 3 and 7.
 The plot is made from the diary, because Ray may lose its record of a killed process's last call.
 """
 
@@ -858,7 +862,7 @@ if passed("collect"):
 r"""
 A hatched bar is a call that failed, the last one of its process.
 The rows may start at different times, because each sampler and each replacement waits for its own process to start.
-The other samplers keep working.
+While a replacement starts, the other samplers keep working.
 """
 
 # %% tags=["demo"]
@@ -869,14 +873,14 @@ r"""
 ## Some failures end everything
 
 - **The driver**, here your notebook: its tasks, its objects, and its actors end with it, except detached actors (Chapter 3) on a cluster that keeps running.
-- **The head node** runs the GCS, which stores where everything is.
-  If it fails, so does the cluster, unless you keep the GCS's tables elsewhere: in a Redis that you run, or, still in alpha, in a RocksDB database on a disk that outlives the head node.
+- **The head node** runs the GCS, which keeps the cluster's records.
+  If it fails, so does the cluster, unless you keep the GCS's tables elsewhere: in a Redis instance that you run, or in a RocksDB database on a disk that outlives the head node (this option is still in alpha).
   On Kubernetes, KubeRay connects the head node to your Redis (Chapter 24).
-- **Memory.** On Linux, when a node's memory is nearly full, Ray kills a worker before the operating system does.
+- **Memory.** On Linux, when a node's memory is nearly full, Ray kills workers before the operating system does.
   Ray doesn't count such a death against `max_retries`; the limit for these deaths, `task_oom_retries`, is infinite by default.
-  So a task that needs more memory than the node has doesn't fail after four attempts: Ray kills and restarts it forever.
+  So a task that needs more memory than the node has doesn't fail after four attempts: Ray kills and retries it forever.
   With `max_retries=0`, it fails at once, with `OutOfMemoryError`.
-  If only several of them together are too large, tell Ray what each needs, in bytes (`ray.remote(memory=4 * 2**30)`), and it runs only as many at a time as fit.
+  If each task fits but several together don't, tell Ray how many bytes each one needs (`ray.remote(memory=4 * 2**30)`), and it runs only as many at a time as fit.
 
 The cells of this chapter also work on a Mac; only Ray's memory monitor needs Linux.
 Windows has no `SIGKILL`, so run the course in WSL there.
@@ -887,24 +891,24 @@ r"""
 ## What you can do now
 
 - You can keep results and failures apart, and tell from an exception what died.
-- You know that Ray retries a task whose process died, not one that raised, and that it starts from scratch.
+- You know that Ray retries a task whose process died, not one that raised, and that a retry starts from scratch.
 - You've measured the gap before the next attempt: milliseconds, a second, or many seconds.
 - You can write calls that may run twice, actors that recover their state, and pools that replace their dead.
 
 ## Traps
 
 - **`except Exception: pass`** around a `ray.get` turns a failure into a wrong result.
-- **`max_retries=3` is the default.** Ray silently repeats a task with side effects: give it a key, or set `max_retries=0`.
+- **`max_retries=3` is the default.** Ray repeats a task with side effects without asking: give it a key, or set `max_retries=0`.
 - **A key made inside the task** is a new key on every attempt.
 - **A timeout cancels nothing**, and its clock runs even while the task is still in the queue.
 - **`ray.cancel` doesn't interrupt a blocking call**, and a running call of an actor can't be killed with `force=True`.
 - **`max_restarts` restarts the process, but its state is lost**; `max_task_retries` repeats even calls that had taken effect.
 - **Cleanup in `finally`, `atexit`, or `__del__`** doesn't happen when a process is killed.
-- **A task that is too large for the node's memory** is retried forever on Linux, not four times.
+- **A task that is too large for the node's memory** is retried forever on Linux, not three times.
 
 ## Read on
 
-- [Chapter 6](ch06_cluster.ipynb): the processes that you've been killing, one by one.
+- [Chapter 6](ch06_cluster.ipynb): a tour of the processes that you've been killing.
 - Ray's documentation on the fault tolerance of [tasks](https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html), [actors](https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html), [objects](https://docs.ray.io/en/latest/ray-core/fault_tolerance/objects.html), and [the GCS](https://docs.ray.io/en/latest/ray-core/fault_tolerance/gcs.html).
 - Wang et al., [*Ownership: A Distributed Futures System for Fine-Grained Tasks*](https://www.usenix.org/conference/nsdi21/presentation/cheng), NSDI 2021: how Ray keeps lineage.
 - Candea and Fox, *Crash-Only Software*, HotOS 2003: programs that can only be stopped by killing them.

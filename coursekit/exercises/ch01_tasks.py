@@ -188,7 +188,7 @@ def batched(answer: Answer, rng: Generator) -> None:
     hints=[
         "Pass references to `.remote(a, b)`. Ray waits for their values and passes those to the task, so you don't need `ray.get`.",
         "One round adds neighbors, (0, 1), (2, 3), …, and halves the list. How many rounds until one reference is left?",
-        "With an odd number of references, the last one has no neighbor: it moves on to the next round unchanged.",
+        "With an odd number of references, the last one has no partner: it moves on to the next round unchanged.",
     ],
 )
 def tree_sum(answer: Answer, rng: Generator) -> None:

@@ -261,7 +261,7 @@ def _expect_memory_back(found: given.Held, arrays: int) -> None:
     needs={"CPU": 4},
     hints=[
         "How often does `[[f(ray.get(ref)) for ref in refs] for f in functions]` read each block? Swap the loops.",
-        "If the blocks are in the outer loop, you get one list per block. To get one per function, use `zip(*lists)`.",
+        "If you loop over the blocks on the outside, you get one list per block. To get one per function, use `zip(*lists)`.",
         "`ray.get(refs)` holds all blocks at once. Get one block, use it, and reuse its name for the next.",
     ],
 )
@@ -331,7 +331,7 @@ question(
 question(
     "copies_of_an_array",
     """
-    Your notebook puts an array of 1 GB into the store and passes the reference to eight tasks on the same machine, which run four at a time. How many copies of the array are made?
+    Your notebook puts an array of 1 GB into the store and passes the reference to eight tasks, which run on the same machine, four at a time. How many copies of the array are made?
 
     a) None, because the store is zero-copy.
         `ray.get` is zero-copy, but `ray.put` isn't: it copies the array from your notebook's memory into the store.

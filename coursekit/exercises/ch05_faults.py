@@ -154,7 +154,7 @@ def _judge_deaths(ask: Ask, x: int) -> None:
 
 
 def _judge_hangs(ask: Ask, x: int) -> None:
-    """A hanging call is cancelled when its time is over, and another attempt may work."""
+    """A hanging call is canceled when its time is over, and another attempt may work."""
     with ask(1, 1.5, "hangs", ["hangs"]) as (seen, ended):
         expect(seen["calls"] <= 1, f"It was called {seen['calls']} times, with `attempts=1`.")
         expect(seen["raised"] in TIMEOUTS, f"The call must end with the timeout, but it ended with {ended!r}.")
@@ -313,7 +313,7 @@ def collect(answer: Answer, rng: Generator) -> None:
     plus = int(rng.integers(1, 1000))
     plan = dict(zip(seeds, ["waits", "dies 1", "works", "dies 2", "works", "meets", "meets"], strict=True))
     seen = answer.probe(given.collect_with_deaths, 2, plan, plus)
-    with answer.case(f"a pool of 2, seeds {list(plan)}; one sampler died over {seeds[1]} and two over {seeds[3]}"):
+    with answer.case(f"a pool of 2, seeds {list(plan)}; one sampler died on {seeds[1]} and two on {seeds[3]}"):
         got = _fragments_of(seen)
         wanted = [seed * seed + plus for seed in plan]
         expect_equal(got, wanted, f"It returned {got}, not these seeds' fragments in the order of the seeds.")
@@ -393,7 +393,7 @@ question(
 
     *a) It keeps running, and it keeps its CPU until it finishes.
         Right: the timeout ended your wait, not the task. You can cancel the task with `ray.cancel`, or call `ray.get` again later.
-    b) It has been cancelled.
+    b) It has been canceled.
         Nothing told the task to stop: a timeout only ends a wait.
     c) Ray has started it a second time.
         Ray retries a task when its process dies; the timeout of your `ray.get` doesn't reach the task.

@@ -107,7 +107,7 @@ def story(diary: Diary) -> dict:
 
 
 class FragileSampler:
-    """A sampler that sleeps instead of playing; over a seed in `deadly`, the first process dies."""
+    """A sampler that sleeps instead of playing; on a seed in `deadly`, the first process dies."""
 
     def __init__(self, diary: Diary, deadly: list[int]):
         self.diary, self.deadly = diary, deadly
