@@ -432,8 +432,9 @@ def test_it_says_what_it_does_not_go_by_how_many_are_done_how_many_failed_how_fa
         unheard = staticmethod(lambda: ["nbgrader_config.py sets something"])
 
         def go(self, report: Callable) -> list[dict]:
-            records = [{"key": key, "outcome": "graded", "reason": ""} for key in "ab"]
-            records.append({"key": "c", "outcome": "not gradable", "reason": "no cells"})
+            whose = {"student": "s01", "assignment": "hw1"}
+                records = [whose | {"key": key, "outcome": "graded", "reason": ""} for key in "ab"]
+            records.append(whose | {"key": "c", "outcome": "not gradable", "reason": "no cells"})
             for done, record in enumerate(records, 1):
                 report(record, done, 4)
             return records
@@ -441,7 +442,9 @@ def test_it_says_what_it_does_not_go_by_how_many_are_done_how_many_failed_how_fa
     shown = io.StringIO()
     monkeypatch.setattr(grade_command, "Console", lambda stderr: Console(file=shown, force_terminal=True, width=120))
     monkeypatch.setattr(
-        grade_command, "Run", lambda submissions, options, nursery: Played(folder=tmp_path, alone=False)
+        grade_command,
+        "Run",
+        lambda submissions, options, nursery: Played(folder=tmp_path, alone=False, outsiders=[], moved=[], doubts={}),
     )
     grade_command.grade_class(tmp_path, grade_command.Options())
     text = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", shown.getvalue())

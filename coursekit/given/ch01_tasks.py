@@ -106,10 +106,10 @@ def finish_in_order(first_k: Callable, order: list[int], k: int) -> Finished:
         before, what = (f"ended-{place - 1}", "another call to end") if needed else ("returned", "`first_k` to return")
         try:
             on_time = place == 0 or rendezvous.wait_for(point, before, unless="alone", what=what)
+            time.sleep(0.4 if needed else 1.0)  # the caller notices each end before the next; a cancellation arrives
         except KeyboardInterrupt:
             rendezvous.signal(point, "cancelled")
             raise
-        time.sleep(0.4 if needed else 0)  # the caller notices each end before the next
         rendezvous.signal(point, f"ended-{place}" if on_time else "alone" if needed else "gave-up")
         return x
 
