@@ -433,7 +433,7 @@ def test_it_says_what_it_does_not_go_by_how_many_are_done_how_many_failed_how_fa
 
         def go(self, report: Callable) -> list[dict]:
             whose = {"student": "s01", "assignment": "hw1"}
-                records = [whose | {"key": key, "outcome": "graded", "reason": ""} for key in "ab"]
+            records = [whose | {"key": key, "outcome": "graded", "reason": ""} for key in "ab"]
             records.append(whose | {"key": "c", "outcome": "not gradable", "reason": "no cells"})
             for done, record in enumerate(records, 1):
                 report(record, done, 4)
