@@ -61,7 +61,7 @@ That can take ten seconds or more.
 """
 
 # %% tags=["demo"]
-ray.shutdown()  # stops Ray if it's already running, so that you can run this cell again
+ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False)
 print(f"Ray has room for {ray.cluster_resources()['CPU']:.0f} tasks at a time.")
 

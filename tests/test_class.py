@@ -320,8 +320,8 @@ def test_what_the_notebooks_promise_is_what_counts(course, monkeypatch, tmp_path
     text = announced((NOTEBOOKS / "ch00_start.ipynb").read_text(encoding="utf-8"), settings)
     released = nbformat.reads(text, 4).cells
     assert len(as_built(released)) == len(released)  # for coursekit update
-    assert [cell.source.partition(" A ")[0] for cell in released if cell.source.startswith("**Quiz")] == [
-        f"**Quiz · {words}.**"
+    assert [cell.source.partition(".**")[0] for cell in released if cell.source.startswith("**Quiz")] == [
+        f"**Quiz · {words}"
     ]
     (source,) = (cell.source for cell in released if "begin(" in cell.source)
     monkeypatch.setattr("coursekit.learner.session._session", None)

@@ -38,6 +38,7 @@ def idle_tasks(count: int, apart: float) -> list[dict]:
 
 
 def parallel_map(function: Callable, xs: list) -> list:
+    ROWS["tasks"] = idle_tasks(len(xs), 2)
     return [function(x) for x in xs]
 
 

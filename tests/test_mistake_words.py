@@ -37,8 +37,8 @@ def test_every_message_of_the_framework_that_the_board_may_show_has_words():
 @pytest.mark.parametrize(
     ("name", "key", "expected"),
     [
-        ("parallel_map", "3r5ayo", "waits in the loop"),  # from the answers in tests/
-        ("as_task", "us7i63", "“The task did not return what the function returns for …”"),  # from no answer
+        ("parallel_map", "hsad44", "waits in the loop"),  # from the answers in tests/
+        ("as_task", "unbjyp", "“The task didn't return what the function returns for …”"),  # from no answer
         ("as_task", "crashed-KeyError", "the code raised KeyError"),
         ("as_task", "crashed", "the code raised an exception"),
         ("parallel_map", "not-plain", "what came back is not plain data (for example: returns references)"),
