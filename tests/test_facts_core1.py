@@ -158,22 +158,22 @@ def test_cancelling_stops_python_code_at_once_and_force_kills_what_blocks():
 
 
 def seconds_until_cancelled(what: str, force: bool = False) -> float:
-    """Return how long after `ray.cancel` a running task has ended; those that block do so for three seconds, or an hour."""
+    """Return how long after `ray.cancel` a running task has ended; those that block do so for four seconds, or an hour."""
     point = rendezvous.new_point()
 
     def run() -> None:
-        rendezvous.signal(point, "running")
+        threading.Timer(0.5, rendezvous.signal, (point, "running")).start()  # once the main thread loops, or blocks
         if what == "loop":
             while True:
                 pass
         if what == "event":
-            threading.Event().wait(3)
+            threading.Event().wait(4)
         elif what == "socket":
             ours, _theirs = socket.socketpair()
-            ours.settimeout(3)
+            ours.settimeout(4)
             ours.recv(1)
         else:
-            time.sleep(3 if what == "sleep" else 3600)
+            time.sleep(4 if what == "sleep" else 3600)
 
     ref = ray.remote(max_retries=0)(run).remote()
     assert rendezvous.wait_for(point, "running")
