@@ -33,7 +33,7 @@ html_theme_options = {
     "use_fullscreen_button": False,
     "navbar_persistent": [],
     "footer_content_items": ["extra-footer.html"],
-    "extra_footer": TEXTS["licence"],
+    "extra_footer": TEXTS["license"],
     "search_bar_text": TEXTS["search"],
 }
 if REPOSITORY:
