@@ -88,8 +88,8 @@ def test_no_text_is_longer_than_250_words(chapter):
 
 
 def test_the_glossary_has_each_term_once_in_order_with_the_chapter_that_explains_it():
-    found = re.findall(r"^### (.+)\n\n(.+)$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(found) == GLOSSARY.read_text(encoding="utf-8").count("\n### ")
+    found = re.findall(r"^## (.+)\n\n(.+)$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(found) == GLOSSARY.read_text(encoding="utf-8").count("\n## ")
     terms = [term for term, _ in found]
     assert terms == sorted(set(terms), key=str.casefold)
     for term, line in found:
@@ -100,7 +100,7 @@ def test_the_glossary_has_each_term_once_in_order_with_the_chapter_that_explains
 
 @pytest.mark.parametrize("chapter", REVISED)
 def test_a_chapter_links_its_terms_to_the_glossary(chapter):
-    headings = re.findall(r"^### (.+)$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(r"^## (.+)$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", term.lower()).replace(" ", "-") for term in headings}
     linked = re.findall(r"\]\(\.\./docs/glossary\.md#([\w-]+)\)", text_of(chapter))
     assert linked
