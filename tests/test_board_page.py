@@ -51,7 +51,7 @@ def test_vote_talk_vote_again_from_the_board(room, board):
     expect(board.get_by_label("second vote: 1 of 1")).to_be_visible()
     board.click("text=Close, and show")
     expect(projector.get_by_label("second vote: 1 of 1")).to_be_visible()
-    expect(projector.locator(".right")).to_contain_text("a, b, c: as in the list")
+    expect(projector.locator(".right")).to_contain_text("a, b, c: the order of the list")
     expect(board.get_by_text("Open the vote")).to_be_visible()
 
 

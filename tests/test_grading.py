@@ -346,7 +346,7 @@ def test_formgrader_feedback_and_export_of_nbgrader_work_on_the_result(course, t
     pages = {path.parts[-3]: path.read_text() for path in course.glob(f"feedback/*/{CHAPTER}/{CHAPTER}.html")}
     for student, points in scores.items():
         assert f"Score: {points:.1f} / 2.0" in pages[student]
-    assert "who runs it, and when is that done?" in pages["honest_half"]
+    assert "one task is left, and it takes" in pages["honest_half"]
     nbgrader(course, "export", "--to=for_the_office.csv")
     rows = {row["student_id"]: row for row in csv.DictReader((course / "for_the_office.csv").open())}
     assert {student: float(row["score"]) for student, row in rows.items()} == scores

@@ -196,7 +196,7 @@ def test_another_language_needs_a_folder_of_its_own_and_nothing_else(course):
 
 def test_speaker_notes_and_marks_are_on_no_page():
     text = text_of(site.page(CHAPTER, TEXTS).cells)
-    assert "Have the room run" not in text
+    assert "Have everyone run the two cells" not in text
     assert "SOLUTION" not in text
 
 
@@ -432,9 +432,11 @@ def test_a_chapter_opens_where_it_can_run(built, tab):
 def test_a_quiz_answers_to_the_mouse_and_to_the_keyboard(built, tab):
     tab.goto((built / f"notebooks/{CHAPTER}.html").as_uri())
     quiz = tab.locator("form.quiz", has_text="order_of_get")
-    quiz.get_by_text("c, a, b: as they ended.").click()
+    quiz.get_by_text("c, a, b: the order in which the tasks end.").click()
     quiz.get_by_role("button").click()
-    expect(quiz.get_by_role("status")).to_have_text("✘ That is what a quick loop around ray.wait gives you.")
+    expect(quiz.get_by_role("status")).to_have_text(
+        "✘ You'd get this order from a loop around ray.wait that is faster than the tasks."
+    )
     tab.keyboard.press("Shift+Tab")
     tab.keyboard.press("ArrowDown")
     expect(quiz.get_by_role("status")).to_be_empty()
