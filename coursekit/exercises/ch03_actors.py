@@ -162,8 +162,8 @@ def BestSoFar(answer: Answer, rng: Generator) -> None:
             [True, False, True, False, False],
             f"`offer` returned {seen['answers']}: it must return True for a score higher than all before it, and False otherwise.",
         )
-        for offer, best, after in zip(offers, [offers[i] for i in (0, 0, 2, 2, 2)], seen["bests"], strict=True):
-            expect_equal(after, best, f"After the offer {offer}, `best()` returned {after}; the best was {best}.")
+        bests, best_so_far = seen["bests"], [offers[i] for i in (0, 0, 2, 2, 2)]
+        expect_equal(bests, best_so_far, f"`best()` returned {bests}, which isn't the best offer so far each time.")
     _judge_many_offers(answer, -rng.permutation(_distinct(rng, 12, 1000)).astype(float))
 
 

@@ -277,7 +277,7 @@ class NothingFoundMeansNothingYet(Keeps):
         return None if self.kept[1] is None else self.kept
 
 
-@rejects("BestSoFar", says="`best()` returned None")
+@rejects("BestSoFar", says="the best offer so far each time")
 class SaysNothingWhereNothingWasFound(Keeps):
     def best(self):
         return self.kept if self.kept and self.kept[1] is not None else None
