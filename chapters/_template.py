@@ -1,6 +1,6 @@
 # %% [markdown] you_learn_to="say in half a line what this is good for"
 r"""
-# Chapter NN · The topic, in words that one would search for
+# Chapter NN · The topic in words that a reader would search for
 
 A sentence that says what this chapter claims.
 

@@ -435,7 +435,7 @@ def test_a_quiz_answers_to_the_mouse_and_to_the_keyboard(built, tab):
     quiz.get_by_text("c, a, b: the order in which the tasks end.").click()
     quiz.get_by_role("button").click()
     expect(quiz.get_by_role("status")).to_have_text(
-        "✘ You'd get this order from a loop around ray.wait that is faster than the tasks."
+        "✘ You’d get this order from a loop around ray.wait that is faster than the tasks."
     )
     tab.keyboard.press("Shift+Tab")
     tab.keyboard.press("ArrowDown")
