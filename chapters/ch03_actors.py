@@ -400,7 +400,7 @@ If you wrote the class, you can also make it picklable: `__getstate__` returns t
 
 # %% [markdown]
 r"""
-## In Ray, an actor takes the place of `multiprocessing.Value`
+## An actor replaces a number in shared memory
 
 Without Ray, the processes of a machine can share a number through `multiprocessing.Value`, a few bytes of shared memory.
 In the next cell, two processes add 1 to it 20,000 times each.
