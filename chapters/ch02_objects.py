@@ -63,7 +63,7 @@ r"""
 Every node has an [**object store**](../docs/glossary.md#object-store): memory that all processes on the node can see.
 It holds whatever you `ray.put`, and the large results of tasks.
 `ray.put(array)` copies the array into the store and returns a reference.
-`ray.get(ref)` returns an array, too, but that array is a [**zero-copy**](../docs/glossary.md#zero-copy) *view*: it has no numbers of its own and reads the ones in the store.
+`ray.get(ref)` returns an array, too, but that array is a [**zero-copy**](../docs/glossary.md#zero-copy) *view*: it holds no numbers itself and reads the ones in the store.
 
 ![The driver puts an array into the store, which makes one copy, and the workers read that one copy](../img/ch02_store.svg)
 
@@ -100,7 +100,7 @@ Getting the array takes almost no time, because no number is copied.
 The Arrow table is about as fast, because its memory also goes into the store in one piece.
 The same is true of the numeric columns of a pandas DataFrame, and of arrays inside a dict, a list, or a dataclass.
 
-The **tensor** takes many times as long: PyTorch pickles its numbers as ordinary bytes, so every reader copies them into a tensor of its own.
+The **tensor** takes many times as long: PyTorch pickles its numbers as ordinary bytes, so every reader copies them into its own tensor.
 In reinforcement learning, weights and batches are tensors, so put `tensor.numpy()` instead, and turn the view back into a tensor with `torch.from_numpy`.
 PyTorch warns you that this memory is read-only, but it doesn't stop you: if you write to the tensor, the numbers change for every reader.
 If you set `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1` in the environment before you import Ray, Ray makes both conversions for you: tensors lose their `requires_grad`, and a tensor that isn't contiguous or not in CPU memory is copied first.
@@ -272,7 +272,7 @@ measured("closure", round(rows["by_closure"][1]))
 r"""
 - **By value**: Ray doesn't notice that it's the same array every time, so each `.remote(...)` puts another copy into the store.
 - **By closure**: nothing goes into the store, but that's bad news, because the array travels *inside the function*.
-  Ray keeps the pickled function in the GCS, its control service, which isn't made for large data, and every worker unpickles a copy of its own.
+  Ray keeps the pickled function in the GCS, its control service, which isn't made for large data, and every worker unpickles its own copy.
   Ray warns you only above 10 MB, and refuses above 100 MB.
 - **By reference**: there's one copy, for four tasks or four thousand.
 
@@ -429,7 +429,7 @@ quiz("reference_in_a_list", reference_in_a_list)
 # %% [markdown]
 r"""
 Now write `pipeline`, which has two stages.
-First, `prepare(value)` runs for each value, in a task of its own.
+First, `prepare(value)` runs for each value, in a separate task.
 Then **one** task calls `join(values)` with a list or tuple of all the results, in the order of `refs`.
 Your function takes references and returns a reference, and it never waits for a value.
 The check creates the first value only after your function has returned, or after 20 s.
@@ -740,7 +740,7 @@ r"""
 ## A generator streams each block as soon as it's made
 
 A task that returns a list of blocks delivers nothing until the last block is made.
-Write the task as a **generator** instead, with `yield`, and every block becomes an object of its own.
+Write the task as a **generator** instead, with `yield`, and every block becomes a separate object.
 If you call `.remote()` on such a [streaming generator](../docs/glossary.md#streaming-generator), you get an `ObjectRefGenerator`.
 If you loop over it, you get each reference as soon as its block exists.
 

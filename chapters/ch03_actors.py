@@ -57,7 +57,7 @@ r"""
 
 A task keeps nothing when it ends.
 But a simulator has state, a replay buffer has contents, and a model has weights.
-For those, Ray has the [**actor**](../docs/glossary.md#actor), an object in a worker process of its own.
+For those, Ray has the [**actor**](../docs/glossary.md#actor), an object with its own worker process.
 
 `ray.remote(Class)` turns a class into an actor class.
 Call `.remote(...)` on that, and Ray starts a process and creates the object there.
@@ -1086,7 +1086,7 @@ r"""
 
 So far, you've needed a handle to call an actor.
 With `.options(name="scores")`, you create a [**named actor**](../docs/glossary.md#named-actor), which any program in the same [**namespace**](../docs/glossary.md#namespace) can find.
-You set the namespace with `ray.init(namespace="course")`; by default, each program has one of its own.
+You set the namespace with `ray.init(namespace="course")`; by default, each program has its own.
 With `get_if_exists=True`, Ray finds the actor or creates it, so every program can run the same line.
 
 A name doesn't keep an actor running, but `lifetime="detached"` does: that makes a [**detached actor**](../docs/glossary.md#detached-actor).

@@ -631,7 +631,7 @@ But Ray has recorded the [lineage](../docs/glossary.md#lineage) of each task's r
 If you need a lost object, Ray runs that task again.
 
 Now kill a node.
-`second_node` adds a second node to your cluster, with real processes of its own, though on the same machine.
+`second_node` adds a second node to your cluster, with its own processes, though on the same machine.
 A `NodeAffinitySchedulingStrategy` names the node that a task should run on, and `soft=True` lets it run elsewhere if that node is dead (Chapter 4).
 
 **Predict:** two tasks ran on the node that dies, and the second one used the first one's result.
