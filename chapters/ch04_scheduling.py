@@ -144,7 +144,7 @@ measured("three_actors", len(started))
 # %% [markdown]
 r"""
 All three start, and both CPUs are still free.
-An actor without options needs one free CPU to be *placed*, but it holds none while it runs.
+An actor without options goes to a node that *has* a CPU, even if a task is using it, and it holds none while it runs.
 This default changes as soon as you request a GPU or a custom resource, even with `num_gpus=0`: the actor then holds one CPU for its whole lifetime, unless you set `num_cpus`.
 """
 

@@ -321,9 +321,9 @@ question(
     Ray has two CPUs, and you create ten actors with `Sampler.remote()`, without options. How many of them start?
 
     *a) All ten.
-        Right. By default, an actor needs one free CPU to be placed, and then it holds none. So ten actors that compute can end up sharing two cores, unless you set `num_cpus=1`.
+        Right. By default, an actor needs a node that has a CPU, in use or not, and it holds none while it runs. So ten actors that compute can end up sharing two cores, unless you set `num_cpus=1`.
     b) None, because ten don't fit.
-        Actors are placed independently, each as soon as there's room for it.
+        Each actor is placed independently of the others, and an actor without options needs no free CPU.
     c) Two, and eight are pending.
         That's what happens if you set `num_cpus=1` explicitly. Without any options, a running actor holds no CPU.
     """,
