@@ -1,18 +1,18 @@
-# %% [markdown] you_learn_to="collect with many samplers, in step and out of it; GAE"
+# %% [markdown] you_learn_to="collect with many samplers, synchronously and asynchronously; compute GAE"
 r"""
 # Chapter 8 · Rollouts
 
-Many samplers collect experience at once, and none has to wait for the slowest.
+Many samplers collect experience in parallel, and none of them has to wait for the slowest.
 
-*About 105 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb) and [Chapter 7](ch07_environments.ipynb)*
+*About 105 minutes · builds on [Chapter 2](ch02_objects.ipynb), [Chapter 3](ch03_actors.ipynb), and [Chapter 7](ch07_environments.ipynb)*
 
 **What you will be able to do**
 
-- name the four parts of distributed reinforcement learning, and write the one that plays as an actor;
-- compute advantages from a fragment of experience that begins and ends mid-episode;
-- collect from many samplers, in step or as fragments come, and say what each way costs;
-- fit Amdahl's law to your own measurements, and read from the residuals whether to believe it;
-- choose a sampler's resources and the length of a fragment from measurements, and say which messages pass through your notebook.
+- name the four parts of a distributed RL program, and write the one that collects experience;
+- compute advantages from a fragment of experience that starts and stops in the middle of an episode;
+- collect from many samplers, synchronously and asynchronously, and explain what each costs;
+- fit Amdahl's law to your own measurements, and use the residuals to decide whether to trust the fit;
+- choose a sampler's resources and the length of a fragment from measurements.
 """
 
 # %%
@@ -21,12 +21,11 @@ from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas
 import ray
 
-from coursekit import begin, budget, check, compare_times, hint, passed, progress, quiz, recorded, solution, timeline
+from coursekit import actors, begin, budget, check, compare_times, hint, measured, passed, predict, progress, quiz
+from coursekit import recorded, solution, stores, timeline
 from coursekit.given.ch08_rollouts import carts, leans
-from coursekit import actors, stores
 
 begin("ch08_rollouts")
 
@@ -36,44 +35,46 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred and five minutes, with `collect_async` and `fragment_length` as homework.
-In most rooms `gae` takes longer than its minutes say: give it a whiteboard, and let pairs compute its check's hand-made cases first.
-Run the two cells above before you speak.
+The run sheet plans 105 minutes, with `collect_async` and `fragment_length` as homework.
+In most rooms, `gae` takes longer than its minutes say, so use a whiteboard, and let pairs compute the check's hand-made cases first.
+Have everyone run the two cells above before you speak.
 """
 
 # %% [markdown]
 r"""
 ## Distributed reinforcement learning has four parts
 
-Chapter 7 played in one process.
-A program that learns from many processes has four parts, whatever the algorithm:
+In Chapter 7, everything ran in one process.
+A distributed RL program has four parts, whatever the algorithm:
 
-![Samplers, each with environments and a copy of the agent, send fragments of experience to a buffer; the learner takes batches from it and puts new weights into the object store, from where every sampler reads them](../img/ch08_parts.svg)
+![Samplers send fragments of experience to a buffer; the learner takes batches from it and puts new weights into the object store, where every sampler reads them](../img/ch08_parts.svg)
 
 - The **environment** takes actions and returns observations and rewards.
 - The **agent** chooses the actions.
-  It is a policy with weights, and every player has a copy.
+  It's a policy with weights, and every process that acts with it has a copy.
 - The **buffer** keeps experience for the learner.
-  A *rollout buffer* is emptied after every update, since its experience came from the policy that has just changed.
-  A *replay buffer* keeps it, and the learner uses the same step many times (chapter 9).
-- The **learner** computes new weights.
+  A [*rollout buffer*](../docs/glossary.md#rollout-buffer) is emptied when the learner has finished with its experience, because by then the policy has changed.
+  A *replay buffer* keeps its experience for many updates (Chapter 9).
+- The [**learner**](../docs/glossary.md#learner) computes new weights.
 
-By the end of this chapter all live in actors, environment and agent in the same one, and your notebook only connects them.
-An actor that holds environments and an agent is a **sampler** here, an *EnvRunner* in RLlib, and a *rollout worker* in older texts ([Old names](../docs/old_names.md)).
+By the end of this chapter, all four run in actors, and your notebook only connects them.
+An actor that holds environments and an agent is called a [**sampler**](../docs/glossary.md#sampler) here, an *EnvRunner* in RLlib, and a *rollout worker* in older texts ([Old names](../docs/old_names.md)).
 """
 
 # %% [markdown]
 r"""
-## Environment and agent belong in one process
+## The environment and the agent belong in the same process
 
-To see why, take them apart: two CartPoles in an actor of their own, the agent in your notebook.
-Every step is then a remote call.
-Our agent is a line of NumPy: it pushes to the side the pole will lean to.
+To see why, separate them: put two CartPoles in an actor, and keep the agent in your notebook, so every step is a remote call.
+The agent is one line of NumPy that pushes toward the side the pole is about to lean to.
 `carts(2)` is a `SyncVectorEnv` of two CartPoles.
 
-**Predict:** a step of both carts takes some 30 µs in a loop.
+**Predict:** in a local loop, a step of both carts takes about 30 µs.
 How long does it take as a remote call?
 """
+
+# %% tags=["demo"]
+predict("remote_step", ...)  # microseconds
 
 # %%
 weights = {"version": 0, "pole": np.array([0, 0, 1, 0.5])}  # angle + 0.5 * angular velocity
@@ -92,8 +93,8 @@ class Carts:
         return self.envs.step(actions)
 
 # %% tags=["demo"]
-def play(step, steps):
-    """Choose and step `steps` times."""
+def run(step, steps):
+    """Choose actions and step, `steps` times."""
     obs = np.zeros((2, 4))
     for _ in range(steps):
         obs, *_ = step(leans(weights, obs))
@@ -102,55 +103,57 @@ def play(step, steps):
 here, there, steps = carts(2), Carts.remote(), budget(1000, 150)
 here.reset(seed=0)
 ways = {
-    "in one process": lambda: play(here.step, steps),
-    "a call for each step": lambda: play(lambda actions: ray.get(there.step.remote(actions)), steps),
+    "in one process": lambda: run(here.step, steps),
+    "one call per step": lambda: run(lambda actions: ray.get(there.step.remote(actions)), steps),
 }
 comparison = compare_times(ways, repeats=5)
 ray.kill(there)
-print({name: f"{1e6 * seconds / steps:.0f} µs a step" for name, seconds in comparison.medians.items()})
-comparison
+microseconds = {name: 1e6 * seconds / steps for name, seconds in comparison.medians.items()}
+print({name: f"{each:.0f} µs per step" for name, each in microseconds.items()})
+display(comparison)
+measured("remote_step", microseconds["one call per step"])
 
 # %% [markdown]
 r"""
-A millisecond or so instead of tens of microseconds: you pay the price of a call (chapter 3) for every step.
-A sampler pays it once for a whole **fragment** of steps.
-If the agent is a large network on a GPU, the two are sometimes separated after all: hundreds of environments then send their observations in one message.
-Both designs follow one rule: *few and large messages*.
+It takes about a millisecond instead of tens of microseconds, because every step pays the overhead of a call (Chapter 3).
+A sampler pays it once for a whole [**fragment**](../docs/glossary.md#fragment), the experience of many steps.
+If the agent is a large network on a GPU, it may still pay to separate the two, but then hundreds of environments send their observations in one message.
+Both designs follow the same rule: *send few, large messages*.
 """
 
 # %% [markdown]
 r"""
 ## A fragment is not an episode
 
-Write the sampler.
-It owns a vector environment (chapter 7), which resets itself, and plays a fixed number of *frames* at each call: a fragment may begin and end mid-episode.
+Now write the sampler.
+It holds a vector environment, which resets itself (Chapter 7), and each call of `sample` returns a fixed number of frames.
 
-![Two environments play three fragments of six frames; episodes run across the borders of fragments; the frame after the end of an episode is a reset and is not real](../img/ch08_fragments.svg)
+![Two environments run for three fragments of six frames; episodes continue across their borders; the frame after an episode's end is a reset](../img/ch08_fragments.svg)
 
-With $T$ frames of $N$ environments, a fragment is a dict of arrays:
+For $T$ frames of $N$ environments, a fragment is a dict of arrays:
 
-| key | shape | |
+| key | shape | what it holds |
 |---|---|---|
-| `obs` | [T, N, …] | what the policy saw when choosing the action |
-| `actions`, `rewards`, `terminated`, `truncated` | [T, N] | what it did, and what came of it |
-| `real` | [T, N] | False in the frame after an end, which is only a reset (chapter 7) |
-| `last_obs` | [N, …] | what the next frame will begin with |
-| `version` | a number | `weights["version"]` of the weights that played |
+| `obs` | [T, N, …] | what the policy observed when it chose the actions |
+| `actions`, `rewards`, `terminated`, `truncated` | [T, N] | the actions, and what the environments returned |
+| `real` | [T, N] | False for the frame after an episode's end, which is only a reset |
+| `last_obs` | [N, …] | the observation that the next frame starts from |
+| `version` | a number | `weights["version"]` of the weights that chose the actions |
 
-The seam between two fragments must not show:
+Fragments must fit together without a seam:
 
-- The next fragment continues where this one stopped.
-- Use the seed once.
-- If an episode ends in the last frame, the first frame of the *next* fragment is the reset.
-- New weights count from the next call of `sample`; the first always arrive before the first `sample`.
+- Each one continues where the previous one stopped, even in the middle of an episode.
+- The environments are seeded once, at the first reset.
+- If an episode ends in a fragment's last frame, the *next* fragment's first frame is the reset.
+- New weights take effect at the next call of `sample`; `set_weights` is always called before the first one.
 
-It is an ordinary class, so you can try it without Ray: `sampler = Sampler(partial(carts, 2), leans, seed=0)`.
+You can try your class without Ray: `sampler = Sampler(partial(carts, 2), leans, seed=0)`.
 """
 
 
 # %%
 class Sampler:
-    """Plays in some environments, with the weights that it received last."""
+    """Collects experience from some environments, with the weights that it received last."""
 
     def __init__(self, make_envs, policy, seed):
         """`make_envs()` returns a vector environment; `policy(weights, obs)` returns an action for each observation."""
@@ -161,7 +164,7 @@ class Sampler:
         ### END SOLUTION
 
     def set_weights(self, weights):
-        """Play with these from now on; `weights["version"]` is a number."""
+        """Use these weights from the next call of `sample` on; `weights["version"]` is a number."""
         ### BEGIN SOLUTION
         self.weights = weights
         ### END SOLUTION
@@ -188,19 +191,39 @@ check("Sampler", Sampler)
 
 # %% [markdown] tags=["solution"]
 r"""
-Everything that must survive the end of `sample` lives in the object: the observation and `over`.
-If `over` is a local variable, each episode that ends with a fragment turns one reset into experience, too rarely to be noticed.
-The observations of `SyncVectorEnv` are copies, so you can safely keep them; an environment that reuses its array needs `obs.copy()`.
+Whatever must outlive a call of `sample` is stored in the object: the observation and `over`.
+If `over` is a local variable, every episode that ends in a fragment's last frame makes one reset count as experience, and that happens too rarely for you to notice.
+`SyncVectorEnv` returns copies of its observations, so it's safe to keep them.
+If an environment reuses its array, you need `obs.copy()`.
 """
 
 # %%
 if passed("Sampler"):
     sampler = Sampler(partial(carts, 2), leans, seed=0)
-    sampler.set_weights(weights | {"pole": np.array([0, 0, 1, 0])})  # only looks at the angle: its poles fall
+    sampler.set_weights(weights | {"pole": np.array([0, 0, 1, 0])})  # reacts to the angle alone, so its poles fall
     fragment = sampler.sample(200)
     for key, value in fragment.items():
         print(f"{key:12} {np.shape(value)!s:12} {np.asarray(value).dtype}")
-    print(f"{fragment['real'].size} frames, {np.sum(~fragment['real'])} of them resets")
+    print(f"{np.sum(~fragment['real'])} of the {fragment['real'].size} rows are resets")
+
+# %% [markdown]
+r"""
+## Compute advantages per fragment, not per episode
+
+To learn, you need to know how much better than expected each step turned out: its [**advantage**](../docs/glossary.md#advantage).
+The expectation comes from a network $V(s)$, which estimates the return from $s$.
+The [**TD error**](../docs/glossary.md#td-error) of one step is
+
+$$\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t):$$
+
+the reward, plus the value that's expected afterward, minus the value that was expected before.
+[**Generalized advantage estimation**](../docs/glossary.md#gae) (GAE, Schulman et al. 2016, equation 16) sums the TD errors of this step and all later ones, and gives each one less weight the further away it is:
+
+$$\hat A_t = \delta_t + \gamma\lambda\,\delta_{t+1} + (\gamma\lambda)^2\,\delta_{t+2} + \dots = \delta_t + \gamma\lambda\,\hat A_{t+1}.$$
+
+With $\lambda = 0$, only the step's own TD error counts, which relies on $V$ entirely.
+With $\lambda = 1$, the values in between cancel, and what remains is the discounted return (Chapter 7) minus $V(s_t)$, which relies on the rewards and is noisy.
+"""
 
 # %%
 ### BEGIN SOLUTION
@@ -212,46 +235,37 @@ quiz("where_it_stopped", where_it_stopped)
 
 # %% [markdown]
 r"""
-## Advantages are computed where a fragment ends, not where an episode does
+Two rules apply where an episode ends.
+A program that breaks one of them may never learn, and you see no error:
 
-To learn, you need to know how much better than expected each step turned out: its **advantage**.
-The expectation comes from a network $V(s)$, which estimates the return from $s$.
-The surprise of one step is
+- **Terminated** at $t$, even if both flags are set: nothing follows, so $V(s_{t+1})$ counts as 0.
+  **Truncated** only: the episode would have continued, so $V(s_{t+1})$ counts.
+- **Both** kinds of end stop the sum, because the next row belongs to another episode.
 
-$$\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t):$$
+The row after an end is the reset, whose advantage is meaningless, so the learner leaves it out.
+But in that row, the policy saw the episode's true last observation, so `values[t + 1]` is right after a truncation, too.
+After the fragment's last row, the sum stops, and the [bootstrap](../docs/glossary.md#bootstrap) $V(s_T)$ is the value of `last_obs`.
 
-what it brought, plus what is expected after it, minus what was expected before.
-**Generalised advantage estimation** (GAE, Schulman et al. 2016, equation 16) adds up the surprises of this step and those after it, and counts them less the further away they are:
-
-$$\hat A_t = \delta_t + \gamma\lambda\,\delta_{t+1} + (\gamma\lambda)^2\,\delta_{t+2} + \dots = \delta_t + \gamma\lambda\,\hat A_{t+1}.$$
-
-With $\lambda = 0$ only the step's own surprise counts, which trusts $V$ entirely.
-With $\lambda = 1$ the values in between cancel: what remains is the discounted return of chapter 7 minus $V(s_t)$, which trusts the rewards, and is noisy.
-
-Two rules hold at the ends; a program that breaks one may never learn, and never complains:
-
-- **Terminated** at $t$: nothing follows, so $V(s_{t+1})$ counts as 0.
-  **Truncated**: the episode would have continued, so $V(s_{t+1})$ counts.
-- **Both** end the sum: the next row belongs to another episode.
-
-The row after an end is the reset: its advantage means nothing, and the learner leaves it out.
-There the policy saw the episode's true last observation, so `values[t + 1]` is right after a truncated end, too.
-
-After the last row of the fragment the sum stops, and $V(s_T)$ is the value of `last_obs`.
-
-**Predict**, on paper: rewards 1, 1, 1, all values 0, $\gamma = 0.5$, $\lambda = 1$.
-And what if the episode terminated after the second step?
+**Predict:** on paper, the rewards are 1, 1, 1, all values are 0, $\gamma = 0.5$, $\lambda = 1$, and the episode terminates in the second step.
+What's the advantage of the first step?
 """
+
+# %% tags=["demo"]
+predict("first_advantage", ...)
 
 
 # %%
 def gae(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
-    """Return advantages, one array [T, N]; `values` is [T+1, N], its last row the bootstrap (Schulman et al. 2016, eq. 16)."""
+    """Return the advantages, one array [T, N] of floats (Schulman et al. 2016, eq. 16).
+
+    `rewards` is [T, N], of floats or integers. `terminated` and `truncated` are [T, N], of booleans.
+    `values` is [T+1, N]; its last row is the value of `last_obs`.
+    """
     ### BEGIN SOLUTION
     advantages, later = np.zeros(np.shape(rewards)), 0.0
     for t in reversed(range(len(rewards))):
-        delta = rewards[t] + gamma * values[t + 1] * ~terminated[t] - values[t]
-        later = delta + gamma * lam * later * ~(terminated[t] | truncated[t])
+        delta = rewards[t] + gamma * values[t + 1] * (1.0 - terminated[t]) - values[t]
+        later = delta + gamma * lam * later * (1.0 - (terminated[t] | truncated[t]))
         advantages[t] = later
     return advantages
     ### END SOLUTION
@@ -262,17 +276,26 @@ check("gae", gae)
 
 # %% [markdown] tags=["solution"]
 r"""
-One loop over time serves all environments, because `rewards[t]` is a row of $N$.
-A program with a single flag `done` can only choose which rule it breaks.
-`real` removes the reset rows before the learner sees them.
+One loop over time handles all environments, because `rewards[t]` is a row of $N$ numbers.
+`~terminated[t]` does the same as `1.0 - terminated[t]` if the flags are booleans.
+But if they were saved as `uint8`, `~1` is 254 and `~0` is 255, so the advantages explode, and you see no error.
+
+A program with a single `done` flag breaks one of the two rules, unless it adds $\gamma V$ of the last observation to the reward at each truncation, as Stable-Baselines3 does.
+The learner uses `real` to leave out the resets.
 """
+
+# %% tags=["demo"]
+if passed("gae"):
+    ends = np.array([[False], [True], [False]])
+    on_paper = gae(np.ones((3, 1)), np.zeros((4, 1)), ends, np.zeros_like(ends), gamma=0.5, lam=1.0)
+    display(measured("first_advantage", on_paper[0, 0]))
 
 # %% [markdown]
 r"""
-On paper it was 1.75, 1.5, 1; and 1.5, 1, 1 with an end after the second step.
+The three advantages are 1.5, 1, and 1; without the end, they'd be 1.75, 1.5, and 1.
 
-Here is what your function does with one environment, rewards of 1 and a network that expects 10 in every state.
-At step 20 the episode terminates, at step 40 it is truncated.
+Here's what your function returns for one environment with rewards of 1 and a network that expects 10 in every state.
+At step 20, the episode terminates; at step 40, it's truncated.
 """
 
 # %% tags=["demo"]
@@ -280,20 +303,20 @@ if passed("gae"):
     flags = np.zeros((2, 60, 1), bool)
     flags[0, 20], flags[1, 40] = True, True
     figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
-    for lam, colour in [(0.0, "#94a3b8"), (0.9, "#7c3aed"), (1.0, "#059669")]:
+    for lam, color in [(0.0, "#94a3b8"), (0.9, "#7c3aed"), (1.0, "#059669")]:
         advantages = gae(np.ones((60, 1)), np.full((61, 1), 10.0), *flags, gamma=0.95, lam=lam)
-        axes.plot(advantages, ".-", color=colour, label=f"λ = {lam:g}")
+        axes.plot(advantages, ".-", color=color, label=f"λ = {lam:g}")
     for step, name in [(20, "terminated"), (40, "truncated")]:
         axes.axvline(step + 0.5, color="#db2777", linestyle="--")
         axes.text(step + 1, -6, name, color="#db2777")
-    axes.set(xlabel="step", ylabel="advantage", title="An end stops the sum; only a true end is a bad surprise")
+    axes.set(xlabel="step", ylabel="advantage", title="Both ends stop the sum, but only a termination is bad news")
     axes.legend(loc="lower left");
 
 # %% [markdown]
 r"""
-With $\lambda = 0$ only step 20 itself knows of the fall.
-With a larger $\lambda$ the steps before it learn that it was coming, the more so the closer they are.
-At the truncated end nothing bad happens: the network's 10 stands for the future.
+With $\lambda = 0$, only step 20 itself registers the fall.
+With a larger $\lambda$, the steps before it share the blame, and the closest ones get the most.
+At the truncation, nothing bad happens, because the network's 10 stands in for the rest of the episode.
 Nothing crosses a dashed line from right to left.
 """
 
@@ -301,17 +324,17 @@ Nothing crosses a dashed line from right to left.
 r"""
 ## State what a sampler needs, and Ray starts only as many as fit
 
-Next come eight samplers, perhaps on two cores.
-Whether they get in each other's way depends on whether they wait or compute (chapter 3), so measure what share of its time a sampler keeps a core busy.
-Its environments nap for 2.5 ms in each step, as if the simulator ran elsewhere; with `busy=True` they compute for 2.5 ms, like one that runs here.
+Next, you start eight samplers, perhaps on only two cores.
+Whether they slow each other down depends on whether they wait or compute (Chapter 3), so measure what fraction of a core a sampler uses.
+In each step, an environment sleeps for 2.5 ms, as if its simulator ran elsewhere; with `busy=True`, it computes for 2.5 ms, as a local simulator would.
 """
 
 # %%
 slow_carts = partial(carts, 2, seconds=0.0025)
 
 
-def share_of_a_core(make_envs, steps=100):
-    """Return what share of the time a sampler of these environments keeps a core busy."""
+def fraction_of_a_core(make_envs, steps=100):
+    """Return the fraction of the time for which a sampler of these environments keeps a core busy."""
     sampler = Sampler(make_envs, leans, seed=0)
     sampler.set_weights(weights)
     start, busy = time.perf_counter(), time.process_time()
@@ -320,15 +343,13 @@ def share_of_a_core(make_envs, steps=100):
 
 
 if passed("Sampler"):
-    print(f"naps: {share_of_a_core(slow_carts):.0%} of a core")
-    print(f"computes: {share_of_a_core(partial(slow_carts, busy=True)):.0%} of a core")
+    print(f"it sleeps: {fraction_of_a_core(slow_carts):.0%} of a core")
+    print(f"it computes: {fraction_of_a_core(partial(slow_carts, busy=True)):.0%} of a core")
 
 # %% [markdown]
 r"""
-Give that share as `num_cpus`; a running actor that names none reserves nothing (chapter 4).
-On a busy machine, the second share is only what the other programs leave.
-Ours need a few per cent; we say 0.5, so eight fill the four CPUs of this Ray.
-`__ray_ready__` is a method that every actor has: the call ends once the actor lives.
+Pass that fraction as `num_cpus`, because by default, a running actor reserves no CPU (Chapter 4).
+Our samplers need a few percent of a core, but we request 0.5, so that eight of them fill this Ray instance's four CPUs.
 """
 
 # %%
@@ -336,28 +357,29 @@ samplers = []
 if passed("Sampler"):
     sampler_actor = ray.remote(Sampler).options(num_cpus=0.5)
     samplers = [sampler_actor.remote(slow_carts, leans, seed) for seed in range(8)]
-    ray.get([sampler.__ray_ready__.remote() for sampler in samplers])
-    print("CPUs that Ray still has to give away:", ray.available_resources().get("CPU", 0))
+    ray.get([sampler.__ray_ready__.remote() for sampler in samplers])  # returns once all have started
+    print("CPUs that Ray can still assign:", ray.available_resources().get("CPU", 0))
 
 # %% tags=["demo"]
 if passed("Sampler"):
     ninth = sampler_actor.remote(slow_carts, leans, 8)
     ray.wait([ninth.__ray_ready__.remote()], timeout=1)
-    print("the ninth, which names 0.5 CPUs:", actors()[-1]["state"])
+    print("the ninth sampler, which requests 0.5 CPUs:", actors()[-1]["state"])
     ray.kill(ninth)
 
 # %% [markdown]
 r"""
-The ninth waits for room; a sampler that reserved nothing would have started, and one that computes would have slowed the others down.
+The ninth sampler waits until half a CPU is free.
+With `num_cpus=0`, it would have started, and if it computed, it would have slowed down the others.
 """
 
 # %% [markdown]
 r"""
 ## One copy of the weights serves all samplers
 
-Before each fragment, samplers need the newest weights.
-Ours are four numbers; a real network's can take megabytes, so we add 8 MB of ballast.
-Send them to eight samplers in two ways; Ray's records count the bytes that go into the store.
+Before each fragment, the samplers need the current weights.
+Ours are four numbers, but a real network's can take megabytes, so we add 8 MB of ballast.
+Send them to eight samplers in two ways, and compare how many bytes go into the object store.
 """
 
 # %% tags=["demo"]
@@ -370,7 +392,7 @@ def by_value():
 
 
 def by_reference():
-    """Put the weights once, and send every sampler the reference."""
+    """Put the weights once, and send the reference to every sampler."""
     ref = ray.put(heavy)
     ray.get([sampler.set_weights.remote(ref) for sampler in samplers])
 
@@ -383,20 +405,19 @@ if passed("Sampler"):
 
 # %% [markdown]
 r"""
-One copy for each sampler, or one for all: the samplers of a node map the same memory (chapter 2), and on a cluster each *node* fetches one copy.
-For just four numbers it would make no difference.
+By value, Ray stores one copy per sampler; by reference, it stores only one.
+The samplers on a node map the same memory (Chapter 2), and on a cluster, each *node* fetches one copy.
 
-Now put the pieces together.
-`collect` is one **synchronous** round: all samplers play with the same weights, and the round is over when the last is done.
-The check's samplers wait for each other, at most 20 s, and count what arrives.
+Now write `collect`, one round of [**synchronous**](../docs/glossary.md#synchronous-sampling) sampling: all samplers use the same weights, and the round is over when the last sampler is done.
+The check's samplers wait for one another, for at most 20 s.
 """
 
 
 # %%
 def collect(samplers, weights, steps):
-    """Return a fragment of `steps` frames from each sampler, in the order of the samplers, played with these weights.
+    """Return a list with a fragment of `steps` frames from each sampler, in the order of the samplers.
 
-    The weights are put into the object store once, and all samplers play at the same time.
+    All samplers use these weights, which are put into the object store once, and they run at the same time.
     """
     ### BEGIN SOLUTION
     ref = ray.put(weights)
@@ -411,24 +432,28 @@ check("collect", collect)
 
 # %% [markdown] tags=["solution"]
 r"""
-You need not wait for `set_weights`: one caller's calls to one actor run in the order sent, so `sample` finds the new weights.
-Three kinds of actor make no such promise: async ones, threaded ones, and those with `allow_out_of_order_execution=True`.
-And a call that Ray retries after a failure (`max_task_retries`, chapter 5) may run after later ones.
+You don't have to wait for `set_weights`: calls from one caller to one actor run in the order in which they were sent, so `sample` finds the new weights.
+That doesn't hold for three kinds of actor: async ones, threaded ones, and those with `allow_out_of_order_execution=True`.
+And a call that Ray retries after a failure (`max_task_retries`, Chapter 5) may run after later ones.
 """
 
 # %% [markdown]
 r"""
-## Amdahl's law says when to stop adding samplers
+## Amdahl's law tells you when to stop adding samplers
 
-Now use one, two, up to eight samplers.
-In each iteration they play 96 frames *together*, so each plays fewer when there are more; then the learner needs 30 ms (a nap, for now), which no sampler can shorten.
-For such a program, **Amdahl's law** says
+Now vary the number of samplers from one to eight.
+In each iteration, they collect 96 frames *in total*, so with more samplers, each one collects fewer.
+Then the learner takes 30 ms (here, a sleep), which no sampler can shorten.
+For such a program, [**Amdahl's law**](../docs/glossary.md#amdahls-law) says
 
 $$\text{seconds}(n) = \text{serial} + \frac{\text{parallel}}{n}.$$
 
-**Predict:** one sampler needs $96 \cdot 2 \cdot 2.5\,$ms $= 480$ ms to play.
-How many times as fast is the iteration with eight?
+**Predict:** one sampler takes $96 \cdot 2 \cdot 2.5\,$ms $= 480$ ms for the frames, and the learner takes 30 ms.
+How many times as fast is an iteration with eight samplers?
 """
+
+# %% tags=["demo"]
+predict("speedup_of_eight", ...)  # times as fast as with one sampler
 
 # %% tags=["demo"]
 FRAMES, counts = 96, [1, 2, 3, 4, 6, 8]
@@ -445,15 +470,18 @@ def seconds_of_an_iteration(count):
 if passed("Sampler") and passed("collect"):
     seconds_of_an_iteration(8)  # warm-up
     rounds = [[seconds_of_an_iteration(count) for count in counts] for _ in range(budget(15, 4))]
-    typical = np.median(rounds, axis=0)  # so that one hiccup of the machine does not bend the fit
+    typical = np.median(rounds, axis=0)  # so that one hiccup of the machine doesn't bend the fit
+    display(measured("speedup_of_eight", typical[0] / typical[-1]))
 
 # %% [markdown]
 r"""
-The law is a straight line in $1/n$, so least squares finds its two numbers.
-We fit the relative errors, so that 5 % counts the same for eight samplers as for one.
+Without any overhead, it would be $510 / 90 \approx 5.7$ times as fast.
 
-The **residuals** are what the law leaves unexplained: measured against fitted, in per cent.
-A fitted curve usually looks good; residuals show what is wrong with it.
+The law is a straight line in $1/n$, so least squares finds its two numbers.
+We fit relative errors, so that 5% counts the same for eight samplers as for one.
+
+The **residuals** are what the law leaves unexplained: measured minus fitted seconds, in percent.
+A fitted curve usually looks good; residuals show what's wrong with it.
 """
 
 # %% tags=["demo"]
@@ -475,10 +503,10 @@ if passed("Sampler") and passed("collect"):
     figure, (above, below) = plt.subplots(2, figsize=(7, 5), sharex=True, height_ratios=[2, 1], constrained_layout=True)
     line = np.linspace(1, 8, 100)
     above.plot(line, 2 * FRAMES / (serial + parallel / line), color="#059669", label="Amdahl's law, fitted")
-    above.plot(line, 2 * FRAMES / (serial + parallel) * line, ":", color="#94a3b8", label="in proportion")
+    above.plot(line, 2 * FRAMES / (serial + parallel) * line, ":", color="#94a3b8", label="proportional speedup")
     above.plot(counts, 2 * FRAMES / typical, "o", color="#7c3aed", label="measured (median)")
     above.plot(counts, 2 * FRAMES / np.transpose(rounds), ".", color="#7c3aed", alpha=0.3)
-    above.set(ylabel="environment steps a second", title="The learner's share grows with every sampler")
+    above.set(ylabel="environment steps per second", title="Each additional sampler adds less than the one before")
     above.legend()
     below.axhline(0, color="#059669")
     below.plot(counts, 100 * (np.transpose(rounds) / fitted[:, None] - 1), ".", color="#7c3aed", alpha=0.3)
@@ -488,16 +516,16 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-You built it, so you know the truth: 480 ms parallel, 30 ms serial.
-Whatever the fit found beyond the 30 is the price of distribution: sending weights, calling, fetching, waiting for the last sampler.
-The 480 grow a little as well: no nap is shorter than requested, and on a busy machine many are longer.
+You built this program, so you know the truth: 480 ms parallel and 30 ms serial.
+Whatever serial time the fit found beyond those 30 ms is the overhead of distribution: sending weights, making calls, fetching results, and waiting for the last sampler.
+The 480 ms grow, too, because a sleep may take longer than requested.
 
-If the large residuals, those of the medians, scatter around zero without order, the rest is chance.
-If they form a *pattern*, such as high, low, high, a cost unknown to the law grows with every sampler; then the fit is too optimistic beyond your last point.
+If the residuals of the medians (the large markers) scatter around zero without a pattern, what's left is noise.
+If they form a *pattern*, such as high, low, high, a cost that isn't in the law grows with every sampler, and the fit is too optimistic beyond your last point.
 
-These samplers nap, so eight fit on two cores.
-Samplers that compute would follow the law up to the number of cores, and leave it there with a kink.
-A cluster has more cores, so the kink comes later; the learner's 30 ms stay.
+These samplers sleep, so eight fit on two cores.
+Samplers that compute would follow the law only up to the number of cores.
+On a cluster, that number is larger, but the learner's 30 ms remain.
 """
 
 # %%
@@ -510,19 +538,19 @@ quiz("amdahls_limit", amdahls_limit)
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time.
-Collect the fitted serial milliseconds from the room: they vary between machines, and all are above 30.
+This is halfway.
+Collect the fitted serial milliseconds from the room: they vary between machines, and all of them should be above 30.
 Ask what each pair would do next: add samplers, or make the learner faster?
 """
 
 # %% [markdown]
 r"""
-## In step, all are as slow as the slowest
+## Synchronous sampling runs at the pace of the slowest sampler
 
-So far all samplers were alike.
-Real ones are not: one machine is older, one level of the game is harder.
-Now take four samplers, and let the last one's environments take three times as long for a step.
-The other four end to make room.
+So far, all of our samplers have been alike.
+Real ones aren't: one machine is older, or one level of the game is harder.
+Now take four samplers, and make each step of the last one's environments take three times as long.
+The code stops the other four samplers to make room.
 """
 
 # %% tags=["demo"]
@@ -533,61 +561,77 @@ if passed("Sampler") and passed("collect"):
     crew = [*samplers[:3], straggler]
     collect(crew, weights, 1)  # warm-up
     start = time.perf_counter()
-    with recorded() as in_step:
+    with recorded() as synchronous:
         for _ in range(4):
             collect(crew, weights, 20)
     sync_speed = 16 / (time.perf_counter() - start)
-    timeline(in_step).set_title(f"In step: {sync_speed:.1f} fragments a second");
+    timeline(synchronous).set_title(f"Synchronous: {sync_speed:.1f} fragments per second");
 
 # %% [markdown]
 r"""
-Three rows of short bars with long gaps, and the straggler's row of long bars.
-Without waiting, the three would make three times as many fragments.
+The timeline shows three rows of short bars separated by long gaps, and one row of long bars, the [straggler](../docs/glossary.md#straggler)'s.
+If the three fast samplers never had to wait, they'd deliver three times as many fragments.
+"""
 
-**Asynchronous** collection has no rounds.
-Every sampler plays all the time; when one hands in a fragment, you learn from it at once, give that sampler the newest weights, and send it off again.
-This is chapter 1's `bounded_map` with actors.
+# %%
+### BEGIN SOLUTION
+who_waits = "b"
+### END SOLUTION
 
-Call `learn(fragment)` in your notebook for `count` fragments, in the order they come; it returns new weights.
-First learn, then send that sampler off with what `learn` returned.
-Each fragment is new experience; never learn from one twice.
+# %%
+quiz("who_waits", who_waits)
 
-Among a hundred samplers, one will die sooner or later (chapter 5): `ray.get` of its fragment then raises `ray.exceptions.RayActorError`.
-Continue with the rest.
+# %% [markdown]
+r"""
+## Asynchronous samplers don't wait, but their experience is stale
 
-After `count` fragments you are done: leave alone whatever is still under way.
-A sampler sent off once too often does no harm.
+[**Asynchronous**](../docs/glossary.md#asynchronous-sampling) sampling has no rounds: every sampler keeps collecting.
+As soon as one delivers a fragment, you learn from it, give that sampler the latest weights, and start its next fragment.
+It's the `bounded_map` of Chapter 1, with actors.
 
-The check has three samplers: one is slow, and one dies.
+Now write `collect_async`:
+
+- In your notebook, call `learn(fragment)` on `count` fragments, in the order in which they arrive.
+  Each call returns new weights.
+- Learn first, and then start that sampler's next fragment, with the weights that `learn` returned.
+- Never learn from the same fragment twice.
+- Among a hundred samplers, one will die sooner or later (Chapter 5), and `ray.get` of its fragment raises `ray.exceptions.RayActorError`.
+  Continue with the others.
+- After `count` fragments, ignore those that are still in progress.
+  A fragment that nobody uses does no harm.
+
+The check runs three samplers: one is slow, and one dies.
+If a sampler waits in vain, the check takes up to a minute.
 """
 
 
 # %%
 def collect_async(samplers, weights, steps, count, learn):
-    """Call `learn(fragment)`, which returns new weights, for `count` fragments of `steps` frames as they come.
+    """Call `learn(fragment)`, which returns new weights, on `count` fragments of `steps` frames, in the order of arrival.
 
-    All samplers play all the time, each fragment with the newest weights at its start. One that dies is left out.
+    All samplers keep collecting, and each fragment is collected with the latest weights at its start. A sampler
+    that dies is left out.
     """
     ### BEGIN SOLUTION
-    playing, learned = {}, 0
+    in_progress, learned = {}, 0
 
-    def send_off(sampler, ref):
+    def launch(sampler, ref):
         sampler.set_weights.remote(ref)
-        playing[sampler.sample.remote(steps)] = sampler
+        in_progress[sampler.sample.remote(steps)] = sampler
 
     ref = ray.put(weights)
     for sampler in samplers:
-        send_off(sampler, ref)
+        launch(sampler, ref)
     while learned < count:
-        (ready,), _ = ray.wait(list(playing), num_returns=1)
-        sampler = playing.pop(ready)
+        (ready,), _ = ray.wait(list(in_progress), num_returns=1)
+        sampler = in_progress.pop(ready)
         try:
             fragment = ray.get(ready)
         except ray.exceptions.RayActorError:
-            continue  # nothing came, and there is no sampler to send off
+            continue  # there's no fragment, and the sampler is gone
         ref = ray.put(learn(fragment))
         learned += 1
-        send_off(sampler, ref)
+        launch(sampler, ref)
     ### END SOLUTION
 
 
@@ -596,25 +640,28 @@ check("collect_async", collect_async)
 
 # %% [markdown] tags=["solution"]
 r"""
-If several fragments are ready, Ray does not promise which `ray.wait` returns.
-Still no sampler starves: the one just sent off has to play first, and the others are ready before it.
-When the last sampler dies, `ray.wait([])` returns two empty lists, and unpacking the ready one raises a `ValueError`, which is better than waiting forever.
-The fragments under way at the end are lost; in a long run that does not matter.
+The dict tells you which sampler a reference belongs to, so you know which one to start again, and which one has died.
+When the last sampler has died, `ray.wait([])` returns two empty lists, and unpacking the first one raises a `ValueError`, which is better than waiting forever.
+The fragments in progress at the end are lost, which doesn't matter in a long run.
 
-Ray can also restart a sampler (`max_restarts`, chapter 5).
-The new process begins with `__init__`, so its weights are gone: send them before its next `sample`.
+Ray can also restart a sampler (`max_restarts`, Chapter 5).
+The new process starts with `__init__`, so its weights are gone, and you must send them again before its next `sample`.
 """
 
 # %% [markdown]
 r"""
-Collect the same number of fragments from the same four samplers.
+Now collect 16 fragments asynchronously, from the same four samplers.
 
-**Predict:** how old, in versions, are a fragment's weights by the time you learn from it?
+**Predict:** each call of `learn` makes a new version of the weights.
+By the time you learn from a typical fragment, how many versions old are the weights that it was collected with?
 """
 
 # %% tags=["demo"]
-class Counts:
-    """Stands in for a learner: makes a new version of the weights for each fragment, and notes how old the fragment's were."""
+predict("age_of_the_weights", ...)  # versions
+
+# %% tags=["demo"]
+class CountingLearner:
+    """Stands in for a learner: makes a new version of the weights for each fragment, and records how old the fragment's are."""
 
     def __init__(self):
         self.version, self.ages = 0, []
@@ -628,48 +675,41 @@ class Counts:
 
 if passed("Sampler") and passed("collect") and passed("collect_async"):
     start = time.perf_counter()
-    with recorded() as as_they_come:
-        collect_async(crew, weights, 20, 16, Counts().learn)
+    with recorded() as asynchronous:
+        collect_async(crew, weights, 20, 16, CountingLearner().learn)
         async_speed = 16 / (time.perf_counter() - start)
-    timeline(as_they_come).set_title(f"As they come: {async_speed:.1f} fragments a second, before {sync_speed:.1f}");
+    timeline(asynchronous).set_title(f"Asynchronous: {async_speed:.1f} per second (synchronous: {sync_speed:.1f})");
 
 # %% tags=["demo"]
 if passed("Sampler") and passed("collect") and passed("collect_async"):
-    noted = Counts()
-    collect_async(crew, weights, 10, budget(300, 80), noted.learn)
+    counting = CountingLearner()
+    collect_async(crew, weights, 10, budget(300, 80), counting.learn)
+    display(measured("age_of_the_weights", np.median(counting.ages)))
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
-    ages, times = np.unique(noted.ages, return_counts=True)
-    axes.bar(ages, times, color="#7c3aed")
+    ages, fragments = np.unique(counting.ages, return_counts=True)
+    axes.bar(ages, fragments, color="#7c3aed")
     axes.set(xlabel="age of the weights, in versions", ylabel="fragments")
-    axes.set_title("No sampler waits, so every fragment is a little old");
+    axes.set_title("No sampler waits, so most fragments are a little stale");
 
 # %% [markdown]
 r"""
-Hardly a gap, and about twice as many fragments: that was the straggler's cost in step.
-Each way was timed once, so another program that needs the cores can reverse the result; then run both cells again.
+There's hardly a gap now, and you get about twice as many fragments per second.
+If you don't, another program needed the cores, so run both cells again.
+
 But look at the ages.
-While a quick sampler plays, the other quick ones and sometimes the straggler hand in fragments too, so its weights are two or three versions old when its turn comes.
-The straggler's are up to three times as old: its fragments are the bars on the right.
-The youngest ages come from the start.
+While a fast sampler collects, the other fast ones, and sometimes the straggler, deliver fragments, so its weights are two or three versions old when you learn from its fragment.
+While the straggler collects one fragment, the others deliver about nine, so its bars are on the right.
 
-In step, with one update a round, every age is 0.
-So you choose between **waiting** and **stale experience**: a fragment shows what an older policy did.
-A second price is not in this plot: the straggler delivers about one fragment in ten instead of one in four.
-If it is slow because its levels are hard, your agent mostly sees easy ones.
+In synchronous sampling with one update per round, every age is 0.
+So you choose between **waiting** and [**stale experience**](../docs/glossary.md#staleness), which shows what an older policy did.
+There's a second cost: the straggler delivers about one fragment in ten instead of one in four.
+If it's slow because its levels are hard, your agent mostly sees easy ones.
 
-Algorithms answer differently.
-PPO (chapter 10) collects in step.
-IMPALA and APPO (chapter 13) collect as fragments come, and weigh each step with the ratio of the new policy to the old one.
-DQN (chapter 9) keeps old experience on purpose.
+Algorithms resolve this in different ways.
+PPO (Chapter 10) collects synchronously.
+IMPALA and APPO (Chapter 13) collect asynchronously, and weight each step by the ratio of the current policy's probability to the older one's.
+DQN (Chapter 9) keeps old experience on purpose.
 """
-
-# %%
-### BEGIN SOLUTION
-who_waits = "b"
-### END SOLUTION
-
-# %%
-quiz("who_waits", who_waits)
 
 # %%
 ### BEGIN SOLUTION
@@ -681,35 +721,33 @@ quiz("async_price", async_price)
 
 # %% [markdown]
 r"""
-## A fragment should be as long as it must, and no longer
+## A fragment should be no longer than it needs to be
 
-The weights' age also grows with the length of a fragment: its last frame is played with weights from before its first.
-So short fragments are fresher, but each has its price: the call, the packing, the fetching.
-How short can a fragment be?
+The longer a fragment, the older the weights of its last frame.
+But each fragment has a fixed overhead: making the call, packing the arrays, and fetching the result.
 
-Measure how long fragments of several lengths take.
-The points lie near a line: $\text{seconds} = \text{price} + L \cdot \text{seconds of a frame}$.
-Then $\text{price} / (\text{price} + L \cdot \text{seconds of a frame})$ is the share of the time that is overhead; you say how much of that you accept.
+If you measure how long fragments of several lengths take, the points lie close to a line: $\text{seconds} = \text{overhead} + L \cdot \text{seconds per frame}$.
+Then $\text{overhead} / (\text{overhead} + L \cdot \text{seconds per frame})$ is the fraction of the time that's overhead.
 
-Fit the line with `np.polyfit(lengths, seconds, 1)`.
-By chance the price can come out as 0 or less; then one frame is enough.
+Write `fragment_length`, which fits the line with `np.polyfit(lengths, seconds, 1)`.
+Because of noise, the fitted overhead can be 0 or less; then one frame is enough.
 
-Try it on paper first: a call costs 10 ms, a frame 1 ms.
-Which length wastes a tenth?
-It is not 100.
+Try it on paper first: a call costs 10 ms, and a frame takes 1 ms.
+At what length is a tenth of the time overhead?
+It isn't 100.
 """
 
 
 # %%
-def fragment_length(lengths, seconds, share):
-    """Return the smallest number of frames, at least 1, for which at most `share` of the time is overhead.
+def fragment_length(lengths, seconds, fraction):
+    """Return the smallest number of frames, at least 1, for which at most `fraction` of the time is overhead.
 
     `seconds[i]` is how long a fragment of `lengths[i]` frames took.
     """
     ### BEGIN SOLUTION
-    frame, price = np.polyfit(lengths, seconds, 1)
-    exact = (price / share - price) / frame
-    return max(1, int(np.ceil(exact - 1e-6)))  # less a hair: 90.0000000001 is 90
+    frame, overhead = np.polyfit(lengths, seconds, 1)
+    exact = (overhead / fraction - overhead) / frame
+    return max(1, int(np.ceil(exact - 1e-6)))  # rounding errors don't cost a frame: 90.0000000001 is 90
     ### END SOLUTION
 
 
@@ -718,20 +756,21 @@ check("fragment_length", fragment_length)
 
 # %% [markdown] tags=["solution"]
 r"""
-Overhead is a share of the *whole*, so $\text{price} = \text{share} \cdot (\text{price} + L \cdot \text{frame})$; solve for $L$.
+The overhead is a fraction of the *whole*, so $\text{overhead} = \text{fraction} \cdot (\text{overhead} + L \cdot \text{seconds per frame})$.
+Solve that for $L$.
 """
 
 # %% [markdown]
 r"""
-On paper it was 90: of 100 ms in all, 10 are overhead.
+On paper, the answer is 90: of 100 ms in total, 10 are overhead.
 
-Now measure two samplers: one with plain CartPoles, some 30 µs a frame, and one with slow ones, 5 ms a frame.
-The dashed lines are your answers for a tenth of overhead.
+Now measure two samplers: one with plain CartPoles, at about 30 µs per frame, and one with slow ones, at 5 ms per frame.
+The dashed lines show the lengths that your function chooses for 10% overhead.
 """
 
 # %% tags=["demo"]
 def seconds_by_length(sampler, lengths):
-    """Return the seconds of a fragment of each length, the fastest of several: what else the machine does only adds."""
+    """Return the seconds of a fragment of each length, the fastest of several: other programs can only add to them."""
     sampler.set_weights.remote(weights)
     found = []
     for length in lengths:
@@ -745,49 +784,49 @@ def seconds_by_length(sampler, lengths):
 
 
 if passed("Sampler") and passed("fragment_length"):
-    quick = sampler_actor.remote(partial(carts, 2), leans, 9)
-    kinds = {"plain CartPoles": (quick, [1, 4, 16, 64, 256, 1024]), "slow ones": (samplers[0], [1, 2, 4, 8, 16])}
-    ray.get(quick.set_weights.remote(weights))
-    ray.get(quick.sample.remote(1))  # warm-up
-    measured = {kind: (lengths, seconds_by_length(each, lengths)) for kind, (each, lengths) in kinds.items()}
+    fast = sampler_actor.remote(partial(carts, 2), leans, 9)
+    kinds = {"plain CartPoles": (fast, [1, 4, 16, 64, 256, 1024]), "slow CartPoles": (samplers[0], [1, 2, 4, 8, 16])}
+    ray.get(fast.set_weights.remote(weights))
+    ray.get(fast.sample.remote(1))  # warm-up
+    timed = {kind: (lengths, seconds_by_length(each, lengths)) for kind, (each, lengths) in kinds.items()}
 
 # %% tags=["demo"]
 if passed("Sampler") and passed("fragment_length"):
     figure, axes = plt.subplots(figsize=(7, 3.2), constrained_layout=True)
-    for (kind, (lengths, times)), colour in zip(measured.items(), ["#db2777", "#7c3aed"], strict=True):
-        frame, price = np.polyfit(lengths, times, 1)
+    for (kind, (lengths, times)), color in zip(timed.items(), ["#db2777", "#7c3aed"], strict=True):
+        frame, overhead = np.polyfit(lengths, times, 1)
         chosen = fragment_length(lengths, times, 0.1)
-        label = f"{kind}: {1000 * price:.1f} ms + L · {1000 * frame:.2f} ms, so L = {chosen}"
-        playing = np.minimum(frame * np.array(lengths) / times, 1)  # the fitted frame may be a little too long
-        axes.semilogx(lengths, playing, "o-", color=colour, label=label)
-        axes.axvline(chosen, color=colour, linestyle="--")
+        label = f"{kind}: {1000 * overhead:.1f} ms + L · {1000 * frame:.2f} ms, so L = {chosen}"
+        useful = np.minimum(frame * np.array(lengths) / times, 1)  # the fitted frame may be a little too long
+        axes.semilogx(lengths, useful, "o-", color=color, label=label)
+        axes.axvline(chosen, color=color, linestyle="--")
     axes.set_xticks([1, 4, 16, 64, 256, 1024], [1, 4, 16, 64, 256, 1024])
     axes.minorticks_off()
-    axes.set(xlabel="frames in a fragment", ylabel="share of time spent playing", ylim=(0, 1.05))
-    axes.set_title("Slow simulators can afford short fragments")
+    axes.set(xlabel="frames in a fragment", ylabel="fraction of time for frames", ylim=(0, 1.05))
+    axes.set_title("With a slow simulator, short fragments are long enough")
     axes.legend(frameon=False, bbox_to_anchor=(0.9, -0.2));
 
 # %% [markdown]
 r"""
-The price of a call is about the same for both; what differs is how much playing there is to pay it with.
-So "use longer fragments" is good advice for fast environments, and gains little for slow ones.
-The fit weighs all lengths alike, so on a busy machine the price of the quick one comes out a little high or low.
+The overhead of a call is about the same for both; what differs is how much useful work there is to spread it over.
+So "use longer fragments" is good advice for fast environments, but it gains little for slow ones.
 
-In RLlib the setting is called `rollout_fragment_length`, and `"auto"` derives it from the batch that the learner wants.
+In RLlib, the setting is called `rollout_fragment_length`.
+With `"auto"`, RLlib divides the batch that the learner needs by the number of environments in all EnvRunners.
 """
 
 # %% [markdown]
 r"""
-## Four parts, and your code only passes on references
+## Your code connects the four parts by passing references
 
-Here is all of it: three samplers and the straggler, a buffer, a learner.
-The learner's update is a nap, since learning comes in chapters 9 and 10.
+Here's the whole program: three fast samplers, the straggler, a buffer, and a learner.
+The learner's update is a sleep.
 """
 
 # %%
 @ray.remote(num_cpus=0.5)
 class Buffer:
-    """A rollout buffer: keeps fragments until they are taken, and then forgets them."""
+    """A rollout buffer: keeps fragments until they're taken, and then drops them."""
 
     def __init__(self):
         self.fragments = []
@@ -797,20 +836,20 @@ class Buffer:
         self.fragments.append(fragment)
 
     def take(self):
-        """Return all fragments, and forget them."""
+        """Return all fragments, and drop them."""
         taken, self.fragments = self.fragments, []
         return taken
 
 # %%
 @ray.remote(num_cpus=0.5)
 class Learner:
-    """Stands in for a learner: an update is a nap of 50 ms."""
+    """Stands in for a learner: an update is a sleep of 50 ms."""
 
     def __init__(self, weights):
         self.weights = weights
 
-    def newest(self):
-        """Return the weights."""
+    def latest(self):
+        """Return the latest weights."""
         return self.weights
 
     def learn(self, fragments):
@@ -821,55 +860,58 @@ class Learner:
 
 # %% [markdown]
 r"""
-Read the loop: does it wait anywhere?
+Read the loop in the next cell: does it wait anywhere?
 
-**Predict:** how long does this cell take to *launch* four whole iterations?
-Do the fragments pass through your notebook's process?
+**Predict:** a fragment of the straggler takes more than 200 ms, and an update takes 50 ms.
+How long does the loop take to *launch* four whole iterations?
 """
+
+# %% tags=["demo"]
+predict("launching", ...)  # milliseconds
 
 # %% tags=["demo"]
 if passed("Sampler") and passed("collect"):
     buffer, learner = Buffer.remote(), Learner.remote(weights)
-    ray.get([buffer.take.remote(), learner.newest.remote()])
+    ray.get([buffer.take.remote(), learner.latest.remote()])
     with recorded() as program:
         start, updates = time.perf_counter(), []
         for _ in range(4):
-            newest = learner.newest.remote()
+            latest = learner.latest.remote()
             for sampler in crew:
-                sampler.set_weights.remote(newest)
+                sampler.set_weights.remote(latest)
                 buffer.add.remote(sampler.sample.remote(15))
             updates.append(learner.learn.remote(buffer.take.remote()))
         launched = time.perf_counter() - start
-        print(f"launched in {1000 * launched:.0f} ms;", "version and steps of each update:", ray.get(updates))
-    timeline(program).set_title("Sample, add, take, learn");
+        print("version and steps of each update:", ray.get(updates))
+    timeline(program).set_title("Sample, add, take, learn")
+    display(measured("launching", 1000 * launched))
 
 # %% [markdown]
 r"""
-The loop waits nowhere: it launches four iterations in a few milliseconds.
-Ray keeps the order, because each call takes the reference that the one before returns, and because your notebook's calls to one actor run in order: `take` comes after the four `add`.
+The loop never waits, so it launches four iterations in a few milliseconds.
+Ray keeps the order, because each call takes the reference that the previous one returned, and because your notebook's calls to one actor run in order: `take` runs after the four calls of `add`.
 
-The picture also shows what is wrong with this program: the samplers rest while the learner learns, and three rest while the straggler plays.
+The timeline also shows what's wrong: the samplers are idle while the learner learns, and three are idle while the straggler collects.
 Which of this chapter's remedies would you try first?
 
-Your *code* saw only references.
-Where did the fragments go?
-A result under 100 kB returns inside the reply to the process that made the call, and travels on inside the next call; a larger one stays in the object store (chapter 1).
-So count what a short and a long fragment leave there.
+Your *code* handled only references, but where did the fragments go?
+A result under 100 kB returns inside the reply to the process that made the call, and travels on inside the next call; a larger one stays in the object store (Chapter 1).
+So count the bytes that a short fragment and a long one put there.
 """
 
 # %% tags=["demo"]
 if passed("Sampler") and passed("collect") and passed("fragment_length"):
     for frames in (15, 4000):
         before = stores()[0]["created_bytes"]
-        ray.get(buffer.add.remote(quick.sample.remote(frames)))
+        ray.get(buffer.add.remote(fast.sample.remote(frames)))
         print(f"{frames} frames: {(stores()[0]['created_bytes'] - before) / 1000:.0f} kB put into the store")
 
 # %% [markdown]
 r"""
-Our fragments never saw the store: each came back to your notebook's process and left it again in the message to the buffer.
+The short fragment never entered the store: it came to your notebook's process and left again in the message to the buffer.
 A few kilobytes do no harm there.
-With hundreds of samplers that process becomes the bottleneck, and longer fragments relieve it: they go from the sampler's node to the buffer's, and your notebook holds only their references.
-Stack the columns before you send them, as your sampler does: one array is read where it lies, while a list of arrays is unpacked one by one (chapter 2).
+But with hundreds of samplers, that process becomes the bottleneck, and longer fragments relieve it: they go from the sampler's node to the buffer's, and your notebook holds only their references.
+Stack the columns before you return them, as your sampler does: a single array is read in place, but a list of arrays is unpacked one by one (Chapter 2).
 """
 
 # %% tags=["demo"]
@@ -877,38 +919,34 @@ ray.shutdown()
 
 # %% [markdown] tags=["notes"]
 r"""
-Let pairs draw the same timeline for `collect_async` with a learner actor, before they read chapter 13.
-The room will ask whether the buffer is worth an actor when the learner could keep the list: for one learner it is not.
+Let pairs draw the same timeline for `collect_async` with a learner actor before they read Chapter 13.
+The room will ask whether the buffer is worth an actor when the learner could keep the list: with one learner, it isn't.
 """
 
 # %% [markdown]
 r"""
 ## What you can do now
 
-- You write a sampler whose fragments fit together without a seam.
-- You compute advantages, and no reward leaks across the end of an episode.
-- You collect in step or as fragments come, even when a sampler is slow or dies, and you know the price of each: waiting, or stale experience.
-- You fit Amdahl's law, and look at the residuals before you believe it.
-- You choose the length of a fragment and a sampler's resources from measurements, and know which messages pass through your notebook.
+- You can write a sampler whose fragments fit together, and compute advantages without letting rewards leak across the end of an episode.
+- You can collect synchronously or asynchronously, even if a sampler is slow or dies, and you know what each costs.
+- You can fit Amdahl's law, and you look at the residuals before you trust it.
+- You can choose a fragment's length and a sampler's resources from measurements.
 
 ## Traps
 
-- **`reset` at the start of a fragment** cuts episodes short; with a fixed seed, it even plays the same experience over and over.
-- **The reset frame at a seam**: the episode ended in the last fragment, and the reset is in this one.
-- **One flag `done`** makes either the bootstrap or the sum wrong.
+- **`reset` at the start of a fragment** cuts episodes short; with a fixed seed, you even get the same experience over and over.
+- **A single `done` flag** breaks one of GAE's two rules, unless the rewards at truncations already include $\gamma V$.
+- **`~flags`** inverts only booleans; `uint8` flags become 254 and 255.
 - **`set_weights` after `sample`** works, but every fragment is one version too old.
-- **A restarted sampler** has no weights until you send them again.
-- **Quick samplers deliver more** in asynchronous collection.
-  Ask what they do *not* show.
-- **A fit that looks good** proves nothing.
-  Look at the residuals.
+- **A restarted sampler** has lost its weights.
+- **Fast samplers deliver more**, so ask what their experience leaves out.
 
 ## Read on
 
 - [Chapter 9](ch09_dqn.ipynb): a replay buffer, and a learner that learns.
   [Chapter 10](ch10_actor_learner.ipynb): PPO with these samplers and this `gae`.
 - Schulman et al., [*High-Dimensional Continuous Control Using Generalized Advantage Estimation*](https://arxiv.org/abs/1506.02438), 2016.
-- Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: samplers that never wait, and the correction for that.
-- Nair et al., [*Gorila*](https://arxiv.org/abs/1507.04296), 2015: the four parts on more than a hundred machines; and Mnih et al., [*Asynchronous Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1602.01783), 2016: on the threads of one.
-- Gunther, *Guerrilla Capacity Planning*, 2007: the law with a term that grows, for residuals with a pattern.
+- Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: asynchronous sampling, and the correction for it.
+- Nair et al., [*Gorila*](https://arxiv.org/abs/1507.04296), 2015: the four parts on more than a hundred machines; and Mnih et al., [*A3C*](https://arxiv.org/abs/1602.01783), 2016: the same in the threads of one.
+- Gunther, *Guerrilla Capacity Planning*, 2007: Amdahl's law with a term that grows, for residuals with a pattern.
 """

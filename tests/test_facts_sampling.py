@@ -38,6 +38,48 @@ def test_cartpole_takes_an_integer_in_any_form_but_no_truth_value_of_numpy():
         env.step(np.bool_(True))
 
 
+class TwoSteps(gymnasium.Env):
+    observation_space, action_space = gymnasium.spaces.Box(0, 1, (1,)), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.clock = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.clock += 1
+        return np.zeros(1, np.float32), 0.0, self.clock == 2, False, {}
+
+
+def test_an_episode_that_terminates_at_its_time_limit_has_both_flags():
+    envs = SyncVectorEnv([lambda: gymnasium.wrappers.TimeLimit(TwoSteps(), 2)])
+    envs.reset(seed=0)
+    assert [[bool(flag[0]) for flag in envs.step([0])[2:4]] for _ in range(2)] == [[False, False], [True, True]]
+
+
+def test_a_vector_environment_returns_copies_of_its_observations():
+    envs = SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")])
+    first, _ = envs.reset(seed=0)
+    kept = first.copy()
+    envs.step([0])
+    assert np.array_equal(first, kept)
+
+
+def test_a_tilde_inverts_booleans_and_no_other_flags():
+    flags = np.array([False, True])
+    assert (~flags).tolist() == [True, False]
+    assert (~flags.astype(np.uint8)).tolist() == [255, 254]
+    assert (1.0 - flags).tolist() == (1.0 - flags.astype(np.uint8)).tolist() == [1, 0]
+
+
+def test_rllib_derives_the_length_of_a_fragment_from_the_batch_and_the_environments():
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    config = PPOConfig().env_runners(num_env_runners=2, num_envs_per_env_runner=5)
+    config.training(train_batch_size_per_learner=1000)
+    assert config.rollout_fragment_length == "auto"
+    assert config.get_rollout_fragment_length() == 100
+
+
 @pytest.fixture(scope="module")
 def ray():
     with a_ray(num_cpus=4) as started:
@@ -167,3 +209,15 @@ def test_ray_down_only_stops_machines_on_aws_and_azure_unless_the_file_says_othe
 
 def test_ray_start_block_does_not_miss_a_process_that_was_ended_with_sigterm():
     assert "exit with SIGTERM will be treated as graceful, thus NOT reported." in source_of_ray("scripts/scripts.py")
+
+
+@pytest.mark.slow
+def test_an_actor_that_reserves_no_cpu_starts_where_none_is_free_and_one_by_default_does_not(ray):
+    whole = ray.remote(Sampler).options(num_cpus=4).remote()
+    ray.get(whole.__ray_ready__.remote(), timeout=60)
+    waits, starts = ray.remote(Sampler).remote(), ray.remote(Sampler).options(num_cpus=0).remote()
+    ray.get(starts.__ray_ready__.remote(), timeout=60)
+    ready, _ = ray.wait([waits.__ray_ready__.remote()], timeout=1)
+    assert ready == []
+    for actor in (whole, waits, starts):
+        ray.kill(actor)

@@ -56,7 +56,7 @@ def play_fragments(Sampler: Callable, scripts: list[list[dict]], parts: list, se
 
 
 class Fragment(TypedDict):
-    """What tells a fragment of `OnCue` apart: its sampler, its place among that one's, its steps, and the weights that played it."""
+    """What tells a fragment of `OnCue` apart: its sampler, its place among that one's, its frames, and the weights behind it."""
 
     who: int
     number: int
@@ -66,13 +66,13 @@ class Fragment(TypedDict):
 
 
 class OnCue:
-    """Stands in for a sampler: its fragments say which sampler played them, and with which weights; a cue says when."""
+    """Stands in for a sampler: its fragments say which sampler collected them, and with which weights; a cue says when."""
 
     def __init__(self, me: int, cue: Callable[[int, int], None]):
         self._me, self._cue, self._played, self._weights = me, cue, 0, NO_WEIGHTS
 
     def set_weights(self, weights: dict) -> None:
-        """Play with these from now on."""
+        """Use these weights from now on."""
         self._weights = weights
 
     def sample(self, steps: int) -> Fragment:
@@ -84,7 +84,7 @@ class OnCue:
 
 
 def on_cue(count: int, cue: Callable[[int, int], None]) -> list:
-    """Return `count` actors that play on this cue, once they are ready."""
+    """Return `count` actors that collect on this cue, once they are ready."""
     import ray
 
     start = ray.remote(OnCue).options(num_cpus=0)
@@ -107,12 +107,12 @@ def collect_rounds(collect: Callable, rounds: Sequence[dict], count: int, steps:
     def cue(me: int, number: int) -> None:
         rendezvous.signal(point, f"{number}-in-{me}")
         if not all(
-            rendezvous.wait_for(point, f"{number}-in-{other}", "missed", "all samplers to run at once")
+            rendezvous.wait_for(point, f"{number}-in-{other}", "missed", "all samplers to run at the same time")
             for other in range(count)
         ):
             rendezvous.signal(point, "missed")
         elif me + 1 < count:
-            rendezvous.wait_for(point, f"{number}-out-{me + 1}", what="another sampler to end")
+            rendezvous.wait_for(point, f"{number}-out-{me + 1}", what="another sampler to finish")
             time.sleep(0.2)  # an answer that waits for the samplers notices each end before the next
         rendezvous.signal(point, f"{number}-out-{me}")
 
@@ -123,16 +123,16 @@ def collect_rounds(collect: Callable, rounds: Sequence[dict], count: int, steps:
             if missed := rendezvous.signalled(point, "missed"):
                 break  # once is enough: a rendezvous that fails takes its time
     finally:
-        rendezvous.signal(point, "missed")  # what still plays need not wait
+        rendezvous.signal(point, "missed")  # what is still running need not wait
     return {"rounds": results, "missed": missed}
 
 
 class Lesson:
-    """Stands in for a learner: notes each fragment, makes a new version of the weights, and kills a sampler over the sixth."""
+    """Stands in for a learner: records each fragment, makes a new version of the weights, and kills a sampler at the sixth."""
 
     def __init__(self, point: str, doomed: Any):
         self.heard: list = []
-        self._room, self._doomed = point, doomed
+        self._point, self._doomed = point, doomed
 
     def __call__(self, fragment: Any) -> dict:
         """Return the new weights: version 1 after the first fragment, 2 after the second."""
@@ -140,7 +140,7 @@ class Lesson:
         version = len(self.heard)
         if version == 6:
             _kill(self._doomed)
-        rendezvous.signal(self._room, f"learned-{version}")
+        rendezvous.signal(self._point, f"learned-{version}")
         return NO_WEIGHTS | {"version": version}
 
 
@@ -155,35 +155,45 @@ def _kill(actor: Any) -> None:
 
 
 class Learned(TypedDict):
-    """What `learn` heard, the name of the error that was raised ("" for none), and which of three things a sampler signalled."""
+    """What `learn` heard, the name of the error that was raised ("" for none), and which of four things a sampler signaled."""
 
     heard: list[Fragment]
     raised: str
     alone: bool
     waited: bool
+    left_out: bool
     stayed: bool
 
 
 def with_a_straggler_and_a_death(collect_async: Callable, steps: int, count: int, slow: int, dies: int) -> Learned:
-    """Return what was learned and raised: one sampler hands in its first after three others, one dies over its first after six.
+    """Return what was learned and raised: one sampler delivers its first after three others, one dies during its first after six.
 
-    A fragment that the slow one begins near the end lasts until `collect_async` is back.
+    After six, the third does not go on before the slow one has been started again. A fragment that the slow one starts near
+    the end lasts until `collect_async` is back.
     """
     import ray
 
     point, waits_for, raised = rendezvous.new_point(), {slow: "learned-3", dies: "learned-6"}, ""
+    third = 3 - slow - dies
     late = f"learned-{count}", f"learned-{count - 2}"
 
     def cue(me: int, number: int) -> None:
         time.sleep(0.05)
+        if me == slow and number == 1:
+            rendezvous.signal(point, "started again")
         if number == 0:
             rendezvous.signal(point, f"in-{me}")
             if not all(
-                rendezvous.wait_for(point, f"in-{other}", "alone", "all samplers to run at once") for other in range(3)
+                rendezvous.wait_for(point, f"in-{other}", "alone", "all samplers to run at the same time")
+                for other in range(3)
             ):
                 rendezvous.signal(point, "alone")
-            elif me in waits_for and not rendezvous.wait_for(point, waits_for[me], "over", "the learner to go on"):
+            elif me in waits_for and not rendezvous.wait_for(
+                point, waits_for[me], "over", "more fragments to reach `learn`"
+            ):
                 rendezvous.signal(point, "waited")
+        elif me == third and rendezvous.signalled(point, "learned-6") and not _goes_on(point):
+            rendezvous.signal(point, "left_out")
         elif rendezvous.signalled(point, late[me == slow]) and not rendezvous.wait_for(point, "over"):
             rendezvous.signal(point, "stayed")
 
@@ -194,6 +204,22 @@ def with_a_straggler_and_a_death(collect_async: Callable, steps: int, count: int
     except ray.exceptions.RayActorError as error:
         raised = type(error).__name__
     finally:
-        alone, waited, stayed = (rendezvous.signalled(point, name) for name in ("alone", "waited", "stayed"))
+        alone, waited, left_out, stayed = (
+            rendezvous.signalled(point, name) for name in ("alone", "waited", "left_out", "stayed")
+        )
         rendezvous.signal(point, "over")
-    return {"heard": lesson.heard, "raised": raised, "alone": alone, "waited": waited, "stayed": stayed}
+    return {
+        "heard": lesson.heard,
+        "raised": raised,
+        "alone": alone,
+        "waited": waited,
+        "left_out": left_out,
+        "stayed": stayed,
+    }
+
+
+def _goes_on(point: str) -> bool:
+    """Return whether the slow sampler has been started again, or whether it is known already that it has not."""
+    return rendezvous.signalled(point, "left_out") or rendezvous.wait_for(
+        point, "started again", "over", "the slow sampler to be started again"
+    )

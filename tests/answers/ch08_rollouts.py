@@ -37,7 +37,7 @@ class FillsArrays:
 
 
 @rejects("Sampler")
-class PlaysTheSameSeedAgain(FillsArrays):
+class SamplesTheSameSeedAgain(FillsArrays):
     def __init__(self, make_envs, policy, seed):
         super().__init__(make_envs, policy, seed)
         self.seed = seed
@@ -54,7 +54,7 @@ class CountsResetsAsExperience(FillsArrays):
         return fragment | {"real": np.ones_like(fragment["real"])}
 
 
-@rejects("Sampler", says="Not marked as real")
+@rejects("Sampler", says="aren't resets")
 class TakesNothingEarnedForAReset(FillsArrays):
     def sample(self, steps):
         fragment = super().sample(steps)
@@ -128,7 +128,7 @@ class ReturnsLists(FillsArrays):
 
 
 @accepts("Sampler")
-class ResetsWhenItFirstPlays(FillsArrays):
+class ResetsWhenItFirstSamples(FillsArrays):
     def __init__(self, make_envs, policy, seed):
         self.make, self.policy, self.seed, self.envs = make_envs, policy, seed, None
 
@@ -212,7 +212,38 @@ def an_end_anywhere_ends_all(rewards, values, terminated, truncated, gamma=0.99,
     return backwards(rewards, values, terminated, terminated | truncated, gamma, lam)
 
 
-@rejects("gae")
+@rejects("gae", says="both flags")
+def truncated_wins_where_both_flags_are_set(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    return backwards(rewards, values, terminated & ~truncated, terminated | truncated, gamma, lam)
+
+
+@rejects("gae", says="first difference")
+def bootstraps_after_a_terminated_last_row(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    no_future = terminated.copy()
+    no_future[-1] = False
+    return backwards(rewards, values, no_future, terminated | truncated, gamma, lam)
+
+
+@rejects("gae", says="must be floats")
+def keeps_the_type_of_the_rewards(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    return a_sum_for_each_step(rewards, values, terminated, truncated, gamma, lam).astype(rewards.dtype)
+
+
+@accepts("gae")
+def one_environment_after_the_other(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    steps, envs = rewards.shape
+    advantages = np.empty((steps, envs))
+    for env in range(envs):
+        later = 0.0
+        for t in range(steps - 1, -1, -1):
+            ends = terminated[t, env] or truncated[t, env]
+            target = rewards[t, env] if terminated[t, env] else rewards[t, env] + gamma * values[t + 1, env]
+            later = target - values[t, env] + (0.0 if ends else gamma * lam * later)
+            advantages[t, env] = later
+    return advantages
+
+
+@rejects("gae", says="list")
 def a_list_of_rows(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
     return list(a_sum_for_each_step(rewards, values, terminated, truncated, gamma, lam))
 
@@ -280,7 +311,7 @@ def as_they_come(samplers, weights, steps):
 
 
 @rejects("collect")
-def one_plays_for_all(samplers, weights, steps):
+def one_samples_for_all(samplers, weights, steps):
     samplers[0].set_weights.remote(ray.put(weights))
     return ray.get([samplers[0].sample.remote(steps) for _ in samplers])
 
@@ -294,7 +325,7 @@ def returns_references(samplers, weights, steps):
 
 
 @rejects("collect")
-def shares_the_steps_out(samplers, weights, steps):
+def divides_the_steps(samplers, weights, steps):
     return waits_for_the_weights_too(samplers, weights, steps // len(samplers))
 
 
@@ -490,7 +521,40 @@ def keeps_what_is_done_among_the_pending(samplers, weights, steps, count, learn)
         count -= 1
 
 
-@rejects("collect_async", says="still under way")
+@rejects("collect_async")
+def starts_the_same_sampler_every_time(samplers, weights, steps, count, learn):
+    in_progress = {}
+    for sampler in samplers:
+        sampler.set_weights.remote(weights)
+        in_progress[sampler.sample.remote(steps)] = sampler
+    while count > 0:
+        (ready,), _ = ray.wait(list(in_progress))
+        del in_progress[ready]
+        try:
+            weights = learn(ray.get(ready))
+        except ray.exceptions.RayActorError:
+            continue
+        count -= 1
+        sampler.set_weights.remote(weights)  # the last one of the loop above
+        in_progress[sampler.sample.remote(steps)] = sampler
+
+
+@rejects("collect_async", says="times instead of")
+def counts_the_death_as_a_fragment(samplers, weights, steps, count, learn):
+    in_progress = {}
+    for sampler in samplers:
+        sampler.set_weights.remote(weights)
+        in_progress[sampler.sample.remote(steps)] = sampler
+    for _ in range(count):
+        (ready,), _ = ray.wait(list(in_progress))
+        sampler = in_progress.pop(ready)
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            weights = learn(ray.get(ready))
+            sampler.set_weights.remote(weights)
+            in_progress[sampler.sample.remote(steps)] = sampler
+
+
+@rejects("collect_async", says="still in progress")
 def waits_for_what_is_under_way_at_the_end(samplers, weights, steps, count, learn):
     busy, done = {}, 0
 
@@ -512,54 +576,72 @@ def waits_for_what_is_under_way_at_the_end(samplers, weights, steps, count, lear
 
 
 @accepts("fragment_length")
-def line_through_the_means(lengths, seconds, share):
+def line_through_the_means(lengths, seconds, fraction):
     x, y = np.mean(lengths), np.mean(seconds)
     slope = np.dot(np.array(lengths) - x, np.array(seconds) - y) / np.sum((np.array(lengths) - x) ** 2)
-    price = y - slope * x
-    return max(int(-(-round(price * (1 - share) / share / slope, 6) // 1)), 1)
+    overhead = y - slope * x
+    return max(int(-(-round(overhead * (1 - fraction) / fraction / slope, 6) // 1)), 1)
 
 
-def length(price, frame, share):
-    return max(1, int(np.ceil(price * (1 - share) / share / frame - 1e-6)))
-
-
-@rejects("fragment_length")
-def takes_slope_for_intercept(lengths, seconds, share):
-    price, frame = np.polyfit(lengths, seconds, 1)
-    return length(price, frame, share)
+def length(overhead, frame, fraction):
+    return max(1, int(np.ceil(overhead * (1 - fraction) / fraction / frame - 1e-6)))
 
 
 @rejects("fragment_length")
-def share_of_the_playing(lengths, seconds, share):
-    frame, price = np.polyfit(lengths, seconds, 1)
-    return max(1, int(np.ceil(price / share / frame - 1e-6)))
+def takes_slope_for_intercept(lengths, seconds, fraction):
+    overhead, frame = np.polyfit(lengths, seconds, 1)
+    return length(overhead, frame, fraction)
 
 
 @rejects("fragment_length")
-def rounds_to_the_nearest(lengths, seconds, share):
-    frame, price = np.polyfit(lengths, seconds, 1)
-    return max(1, round(price * (1 - share) / share / frame))
+def fraction_of_the_useful_work(lengths, seconds, fraction):
+    frame, overhead = np.polyfit(lengths, seconds, 1)
+    return max(1, int(np.ceil(overhead / fraction / frame - 1e-6)))
 
 
 @rejects("fragment_length")
-def the_best_of_those_measured(lengths, seconds, share):
-    frame, price = np.polyfit(lengths, seconds, 1)
-    return next((n for n in lengths if price / (price + n * frame) <= share), lengths[-1])
+def rounds_to_the_nearest(lengths, seconds, fraction):
+    frame, overhead = np.polyfit(lengths, seconds, 1)
+    return max(1, round(overhead * (1 - fraction) / fraction / frame))
 
 
 @rejects("fragment_length")
-def the_price_is_the_shortest_fragment(lengths, seconds, share):
+def the_best_of_those_measured(lengths, seconds, fraction):
+    frame, overhead = np.polyfit(lengths, seconds, 1)
+    return next((n for n in lengths if overhead / (overhead + n * frame) <= fraction), lengths[-1])
+
+
+@rejects("fragment_length")
+def the_overhead_is_the_shortest_fragment(lengths, seconds, fraction):
     frame, _ = np.polyfit(lengths, seconds, 1)
-    return length(seconds[0], frame, share)
+    return length(seconds[0], frame, fraction)
 
 
 @rejects("fragment_length")
-def may_be_less_than_one(lengths, seconds, share):
-    frame, price = np.polyfit(lengths, seconds, 1)
-    return int(np.ceil(price * (1 - share) / share / frame - 1e-6))
+def may_be_less_than_one(lengths, seconds, fraction):
+    frame, overhead = np.polyfit(lengths, seconds, 1)
+    return int(np.ceil(overhead * (1 - fraction) / fraction / frame - 1e-6))
 
 
 @rejects("fragment_length")
-def not_a_whole_number(lengths, seconds, share):
-    frame, price = np.polyfit(lengths, seconds, 1)
-    return max(1.0, price * (1 - share) / share / frame)
+def not_a_whole_number(lengths, seconds, fraction):
+    frame, overhead = np.polyfit(lengths, seconds, 1)
+    return max(1.0, overhead * (1 - fraction) / fraction / frame)
+
+
+@rejects("fragment_length", says="a shorter one")
+def rounds_up_by_adding_one(lengths, seconds, fraction):
+    frame, overhead = np.polyfit(lengths, seconds, 1)
+    return int(max(1, overhead * (1 - fraction) / fraction / frame)) + 1
+
+
+@rejects("fragment_length")
+def line_through_the_first_and_the_last_point(lengths, seconds, fraction):
+    frame = (seconds[-1] - seconds[0]) / (lengths[-1] - lengths[0])
+    return length(seconds[0] - frame * lengths[0], frame, fraction)
+
+
+@accepts("fragment_length")
+def tries_one_length_after_the_other(lengths, seconds, fraction):
+    frame, overhead = np.polyfit(lengths, seconds, 1)
+    return next(n for n in range(1, 10**6) if overhead <= fraction * (overhead + n * frame) + 1e-12)
