@@ -66,7 +66,7 @@ r"""
 ## The environment and the agent belong in the same process
 
 To see why, separate them: put two CartPoles in an actor, and keep the agent in your notebook, so every step is a remote call.
-The agent is one line of NumPy that pushes toward the side the pole is about to lean to.
+The agent is one line of NumPy that pushes toward the side that the pole is about to lean to.
 `carts(2)` is a `SyncVectorEnv` of two CartPoles.
 
 **Predict:** in a local loop, a step of both carts takes about 30 µs.
@@ -115,7 +115,7 @@ measured("remote_step", microseconds["one call per step"])
 
 # %% [markdown]
 r"""
-It takes about a millisecond instead of tens of microseconds, because every step pays the overhead of a call (Chapter 3).
+A step takes about a millisecond instead of tens of microseconds, because every step pays the overhead of a call (Chapter 3).
 A sampler pays it once for a whole [**fragment**](../docs/glossary.md#fragment), the experience of many steps.
 If the agent is a large network on a GPU, it may still pay to separate the two, but then hundreds of environments send their observations in one message.
 Both designs follow the same rule: *send few, large messages*.
@@ -697,8 +697,8 @@ There's hardly a gap now, and you get about twice as many fragments per second.
 If you don't, another program needed the cores, so run both cells again.
 
 But look at the ages.
-While a fast sampler collects, the other fast ones, and sometimes the straggler, deliver fragments, so its weights are two or three versions old when you learn from its fragment.
-While the straggler collects one fragment, the others deliver about nine, so its bars are on the right.
+While a fast sampler collects one fragment, the others deliver two or three, so its weights are two or three versions old when you learn from it.
+While the straggler collects one, the others deliver about nine, so its bars are on the right.
 
 In synchronous sampling with one update per round, every age is 0.
 So you choose between **waiting** and [**stale experience**](../docs/glossary.md#staleness), which shows what an older policy did.
@@ -707,7 +707,7 @@ If it's slow because its levels are hard, your agent mostly sees easy ones.
 
 Algorithms resolve this in different ways.
 PPO (Chapter 10) collects synchronously.
-IMPALA and APPO (Chapter 13) collect asynchronously, and weight each step by the ratio of the current policy's probability to the older one's.
+IMPALA and APPO (Chapter 13) collect asynchronously, and weight each step by the ratio of the two policies' probabilities for its action.
 DQN (Chapter 9) keeps old experience on purpose.
 """
 

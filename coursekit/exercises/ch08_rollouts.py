@@ -465,13 +465,13 @@ def _expect_shortest(got: float, overhead: float, frame: float, fraction: float)
 question(
     "where_it_stopped",
     """
-    A fragment of 64 frames stops in the middle of an episode, so neither flag is set in its last frame. What's the value of the next state there?
+    A fragment of 64 frames stops in the middle of an episode, so neither flag is set in its last frame. Which value do you use for the next state?
 
     a) 0, because nothing follows the last frame.
         Something does: the next fragment continues this very episode. The learner just doesn't have it yet.
     *b) The network's value of `last_obs`.
         Right. `last_obs` is the state after the last step, so its value estimates everything that follows.
-    c) Nothing: the sampler has to keep going until the episode ends.
+    c) You can't know it, so the sampler has to keep going until the episode ends.
         RLlib can do that (`batch_mode='complete_episodes'`), but then an hour-long episode holds up every sampler for an hour.
     """,
 )
