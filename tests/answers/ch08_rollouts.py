@@ -507,7 +507,7 @@ def hands_over_references(samplers, weights, steps, count, learn):
     asynchronous(samplers, weights, steps, count, learn, values=False)
 
 
-@rejects("collect_async")
+@rejects("collect_async", says="more than once")
 def keeps_what_is_done_among_the_pending(samplers, weights, steps, count, learn):
     playing = {}
     for sampler in samplers:
@@ -515,16 +515,20 @@ def keeps_what_is_done_among_the_pending(samplers, weights, steps, count, learn)
         playing[sampler.sample.remote(steps)] = sampler
     while count > 0:
         (ready,), _ = ray.wait(list(playing))
-        weights = learn(ray.get(ready))
+        try:
+            weights = learn(ray.get(ready))
+        except ray.exceptions.RayActorError:
+            del playing[ready]
+            continue
         playing[ready].set_weights.remote(weights)
         playing[playing[ready].sample.remote(steps)] = playing[ready]
         count -= 1
 
 
-@rejects("collect_async")
+@rejects("collect_async", says="never started again")
 def starts_the_same_sampler_every_time(samplers, weights, steps, count, learn):
     in_progress = {}
-    for sampler in samplers:
+    for sampler in reversed(samplers):
         sampler.set_weights.remote(weights)
         in_progress[sampler.sample.remote(steps)] = sampler
     while count > 0:
@@ -535,7 +539,7 @@ def starts_the_same_sampler_every_time(samplers, weights, steps, count, learn):
         except ray.exceptions.RayActorError:
             continue
         count -= 1
-        sampler.set_weights.remote(weights)  # the last one of the loop above
+        sampler.set_weights.remote(weights)  # the one that the loop above started last
         in_progress[sampler.sample.remote(steps)] = sampler
 
 
