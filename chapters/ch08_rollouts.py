@@ -370,7 +370,7 @@ if passed("Sampler"):
 # %% [markdown]
 r"""
 The ninth sampler waits until half a CPU is free.
-With `num_cpus=0`, it would have started, and if it computed, it would have slowed down the others.
+With Ray's default, it would have started, and if it computed, it would have slowed down the others.
 """
 
 # %% [markdown]

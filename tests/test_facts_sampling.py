@@ -212,10 +212,10 @@ def test_ray_start_block_does_not_miss_a_process_that_was_ended_with_sigterm():
 
 
 @pytest.mark.slow
-def test_an_actor_that_reserves_no_cpu_starts_where_none_is_free_and_one_by_default_does_not(ray):
+def test_an_actor_starts_where_no_cpu_is_free_by_default_but_not_if_it_requests_one(ray):
     whole = ray.remote(Sampler).options(num_cpus=4).remote()
     ray.get(whole.__ray_ready__.remote(), timeout=60)
-    waits, starts = ray.remote(Sampler).remote(), ray.remote(Sampler).options(num_cpus=0).remote()
+    waits, starts = ray.remote(Sampler).options(num_cpus=0.5).remote(), ray.remote(Sampler).remote()
     ray.get(starts.__ray_ready__.remote(), timeout=60)
     ready, _ = ray.wait([waits.__ray_ready__.remote()], timeout=1)
     assert ready == []
