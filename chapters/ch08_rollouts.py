@@ -808,7 +808,8 @@ if passed("Sampler") and passed("fragment_length"):
 
 # %% [markdown]
 r"""
-The overhead of a call is about the same for both; what differs is how much useful work there is to spread it over.
+The overhead of a call is about the same for both, although noise may shift the fitted one by a few milliseconds.
+What differs is how much useful work there is to spread it over.
 So "use longer fragments" is good advice for fast environments, but it gains little for slow ones.
 
 In RLlib, the setting is called `rollout_fragment_length`.
@@ -888,7 +889,7 @@ if passed("Sampler") and passed("collect"):
 
 # %% [markdown]
 r"""
-The loop never waits, so it launches four iterations in a few milliseconds.
+The loop never waits, so it launches four iterations within milliseconds, long before the first fragment is done.
 Ray keeps the order, because each call takes the reference that the previous one returned, and because your notebook's calls to one actor run in order: `take` runs after the four calls of `add`.
 
 The timeline also shows what's wrong: the samplers are idle while the learner learns, and three are idle while the straggler collects.
