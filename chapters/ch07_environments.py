@@ -1,4 +1,4 @@
-# %% [markdown] you_learn_to="write environments, collect episodes, measure steps a second"
+# %% [markdown] you_learn_to="write environments, collect episodes, and measure steps per second"
 r"""
 # Chapter 7 · Environments
 
@@ -8,10 +8,10 @@ Experience comes from environments, one step at a time.
 
 **What you will be able to do**
 
-- play episodes in any Gymnasium environment, and compute their returns;
-- write an environment of your own that passes Gymnasium's `check_env`;
-- collect from many environments at once without mistaking a reset for experience;
-- measure environment steps a second, and predict when more environments are faster and when they are slower.
+- run episodes in any Gymnasium environment, and compute their returns;
+- write an environment that passes Gymnasium's `check_env`;
+- collect experience from many environments, without mistaking a reset for a step;
+- measure environment steps per second, and predict when more environments are faster and when they're slower.
 """
 
 # %%
@@ -25,8 +25,9 @@ import ray
 import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from coursekit import SlowSimulator, begin, budget, check, compare_times, hint, passed, progress, quiz, solution
-from coursekit.given.ch07_environments import frames_shown, play_one, steps_a_second
+from coursekit import SlowSimulator, begin, budget, check, compare_times, hint, measured, passed, predict, progress
+from coursekit import quiz, solution
+from coursekit.given.ch07_environments import autoreset_table, run_one, steps_per_second
 from coursekit import Drawn, film, strip
 
 begin("ch07_environments")
@@ -34,35 +35,33 @@ begin("ch07_environments")
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans a hundred minutes, with `cartpole_policy` and `vector_rollout` as homework.
-Ray appears only in the last section, so no one has to wait for it to start.
-Say where you are: part A taught how to run things side by side; from here on, players run.
+Ray appears only in the last section, so nobody has to wait for it to start.
+Say where you are: the first chapters were about running things in parallel, and from here on, agents run in environments.
 """
 
 # %% [markdown]
 r"""
-## Five values come back from every step
+## Each call of `step` returns five values
 
-In **reinforcement learning** an agent learns from what happens to it.
-It sees an **observation**, chooses an **action**, and gets a number for it, the **reward**.
-The rule it chooses by is its **policy**; everything outside the agent is the **environment**.
-Games, robots and power plants all fit behind two methods, which [Gymnasium](https://gymnasium.farama.org) named:
+In **reinforcement learning**, an *agent* learns from what happens to it.
+It receives an [observation](../docs/glossary.md#observation), chooses an *action*, and gets a number in return, the [reward](../docs/glossary.md#reward).
+The rule by which it chooses is its [policy](../docs/glossary.md#policy), and everything outside the agent is the [environment](../docs/glossary.md#environment).
+Games, robots, and power plants all fit behind two methods, which [Gymnasium](https://gymnasium.farama.org) defines:
 
-![The policy sends an action to the environment; step sends back observation, reward, terminated, truncated and info; reset starts an episode and sends observation and info](../img/ch07_loop.svg)
+![The policy sends an action to the environment; step returns an observation, a reward, terminated, truncated, and info; reset starts an episode and returns an observation and info](../img/ch07_loop.svg)
 
-`reset` begins an **episode** and `step` continues it until one of two flags is set:
+`reset` starts an [episode](../docs/glossary.md#episode), and `step` continues it until one of two flags is set:
 
-- `terminated`: the game itself is over.
-  The agent has arrived, fallen or won.
-- `truncated`: we stopped watching, most often because the episode reached its limit of steps.
-  The game could have continued.
+- `terminated`: the task itself is over, because the agent has arrived, fallen, or won.
+- `truncated`: something outside the task has cut the episode off ([truncation](../docs/glossary.md#truncation)), usually a limit on the number of steps.
 
 The fifth value, `info`, is a dict for people and tools, not for the policy.
-Older programs use Gym, Gymnasium's predecessor, whose `step` returned four values with a single flag `done`: [Old names](../docs/old_names.md).
+In Gymnasium's predecessor, Gym, `step` returned four values until version 0.26, with a single `done` flag ([Old names](../docs/old_names.md)).
 
-FrozenLake is a 4 by 4 grid of ice with four holes; the goal is at the bottom right.
-The observation is the number of the square.
-The ice is slippery: one step in three goes where the agent wants; the others slide to one side or the other.
-Here is an episode with random actions.
+FrozenLake is a 4 × 4 grid of ice with four holes, and the goal is at the bottom right.
+The observation is the number of the agent's square.
+The ice is slippery: one time in three, the agent moves where it wants to, and otherwise it slides to one side or the other.
+Here's an episode with random actions:
 """
 
 # %% tags=["demo"]
@@ -81,22 +80,27 @@ strip(frames, titles, columns=5);
 
 # %% [markdown]
 r"""
-Nearly every random walk ends in a hole, without a reward, after about eight steps on average.
+Almost every random episode ends in a hole, without a reward, after about eight steps on average.
 Compare the titles with the pictures: where did the agent slip?
 
-Gymnasium draws such pictures itself when you pass `render_mode="rgb_array"` and have `pygame` installed; this course draws its three environments with `Drawn`.
+This course draws its environments with `Drawn`.
+Gymnasium can draw them, too, with `render_mode="rgb_array"` and `pygame`.
 
-Why two flags for one end?
-They say different things about the future, as you will soon see.
+Why does the end of an episode need two flags?
+They say different things about the future, as you'll soon see.
 """
 
 # %% [markdown]
 r"""
-## Spaces say what goes in and what comes out
+## Spaces describe observations and actions
 
-A **space** is a set of values: `action_space` holds the actions an environment takes, `observation_space` what it may show.
-They tell a learning program how many inputs and outputs its network needs.
-You will need two kinds, both from `gymnasium.spaces`: `Discrete(n)` holds the integers from 0 to n − 1, and `Box(low, high, shape, dtype)` the arrays of numbers between two limits, such as `Box(-1, 1, (3,), np.float32)`.
+A [space](../docs/glossary.md#space) is a set of values.
+`action_space` contains the actions that an environment accepts, and `observation_space` the observations that it can return.
+From these two, a learning program can tell how many inputs and outputs its network needs.
+You'll use two kinds, both from `gymnasium.spaces`:
+
+- `Discrete(n)` contains the integers from 0 to n − 1.
+- `Box(low, high, shape, dtype)` contains the arrays of numbers between two limits, such as `Box(-1, 1, (3,), np.float32)`.
 """
 
 # %% tags=["demo"]
@@ -107,34 +111,35 @@ for name in names:
 
 # %% [markdown]
 r"""
-CartPole is a pole on a cart that you push left or right.
-Its four numbers are the cart's position and velocity and the pole's angle and angular velocity; the velocities have no limit, so `Box` says `inf`.
-The name before the colon is a module: Gymnasium imports it and finds `SimpleCorridor` there.
-That works in every process, which will matter when other processes play for you.
+In CartPole, you balance a pole on a cart by pushing the cart to the left or to the right.
+You observe the position and velocity of the cart, and the angle and angular velocity of the pole.
+The velocities have no limit, so `Box` shows `inf`.
+
+In the first name, the part before the colon is a module, which Gymnasium imports because it registers `SimpleCorridor-v0`.
+That works in every process, which will matter later in this chapter.
 """
 
 # %% [markdown]
 r"""
-## An environment of your own is a class with two methods
+## Your own environment is a class with two methods
 
-The corridor is RLlib's "hello, world".
-Yours has a few more rules than the one coursekit ships for later chapters:
+Now write a corridor with an exit at its end:
 
-- There are `length` squares, numbered from 0; the last is the exit.
-- `reset` puts the agent on a random square of the left half, 0 to `length // 2 - 1`.
-- Action 0 moves one square to the left, action 1 one square to the right.
-  Square 0 has a wall: moving left there changes nothing.
-- Every step earns −0.1, except the one that reaches the exit: it earns 1 and terminates the episode.
-- After `max_steps` steps the episode is truncated.
-  If that very step reaches the exit, `truncated` may be either.
-- The observation is the number of the square, as an array of shape [1] and type `float32`, because networks want that.
-  Its space is a `Box` from the first square to the last.
+- The corridor has `length` squares, numbered from 0, and the last one is the exit.
+- `reset` puts the agent on a random square of the left half, from 0 to `length // 2 - 1`.
+- Action 0 moves the agent one square to the left, and action 1 moves it one square to the right.
+  Square 0 has a wall, so moving left from there changes nothing.
+- Every step earns −0.1, except the one that reaches the exit, which earns 1 and terminates the episode.
+- The episode is truncated after `max_steps` steps.
+  If the last of these steps reaches the exit, `terminated` must be true, and `truncated` may be either.
+- The observation is the number of the agent's square, as an array of shape [1] and type `float32`, PyTorch's default.
+  Its space is a `Box` of that type, from the first square to the last.
 
-Begin `reset` with `super().reset(seed=seed)`: it gives the environment a NumPy random generator of its own, `self.np_random`.
-Draw only from that: then a seed makes an episode repeatable in any process.
+Start `reset` with `super().reset(seed=seed)`, which gives the environment a NumPy random generator, `self.np_random`, and seeds it if you pass a seed.
+Draw random numbers only from this generator, so that a seed reproduces the episode in any process.
 
-The last method is given and expects the number of the square in `self.position`; the rest is yours.
-The check looks at the spaces, runs Gymnasium's `check_env`, resets a few times, and then takes some walks.
+Leave the `observation` method as it is.
+It reads the agent's square from `self.position`, and so does `Drawn`.
 """
 
 
@@ -151,7 +156,7 @@ class SimpleCorridor(gymnasium.Env):
         ### END SOLUTION
 
     def reset(self, *, seed=None, options=None):
-        """Return the first observation and an empty dict."""
+        """Return the first observation and a dict, which may be empty."""
         ### BEGIN SOLUTION
         super().reset(seed=seed)
         self.position = int(self.np_random.integers(self.length // 2))
@@ -160,7 +165,7 @@ class SimpleCorridor(gymnasium.Env):
         ### END SOLUTION
 
     def step(self, action):
-        """Return observation, reward, terminated, truncated and an empty dict."""
+        """Return the observation, the reward, terminated, truncated, and a dict, which may be empty."""
         ### BEGIN SOLUTION
         move = 1 if action == 1 else -1
         self.position = min(max(self.position + move, 0), self.length - 1)
@@ -171,7 +176,7 @@ class SimpleCorridor(gymnasium.Env):
         ### END SOLUTION
 
     def observation(self):
-        """Return the number of the square, as `observation_space` has it."""
+        """Return the number of the agent's square, as an array that fits `observation_space`."""
         return np.array([self.position], np.float32)
 
 
@@ -180,9 +185,9 @@ check("SimpleCorridor", SimpleCorridor)
 
 # %% [markdown] tags=["solution"]
 r"""
-An episode may be terminated and truncated at once, when the last allowed step reaches the exit.
-Then `terminated` wins: there is no future to estimate.
-Many programs leave the limit to a wrapper, `TimeLimit`; you will meet it below.
+If the last allowed step reaches the exit, the episode is terminated and truncated at the same time.
+Then `terminated` decides, because there's no future left to estimate.
+Many programs leave the limit to a wrapper, `TimeLimit`, which you'll meet below.
 """
 
 # %% tags=["demo"]
@@ -198,6 +203,12 @@ if passed("SimpleCorridor"):
             break
     strip(frames, titles, columns=3);
 
+# %% [markdown]
+r"""
+RLlib's example of a custom environment is a corridor with other rules.
+Every episode starts on square 0, the exit is square number `corridor_length`, a step earns −0.01 or, at the exit, a random reward between 0.5 and 1.5, and nothing is truncated.
+"""
+
 # %%
 ### BEGIN SOLUTION
 seed_every_episode = "b"
@@ -208,20 +219,22 @@ quiz("seed_every_episode", seed_every_episode)
 
 # %% [markdown]
 r"""
-## Record an episode once, use it many times
+## One loop records an episode of any environment
 
 The loop around `step` is the same for every environment and every policy, so write it once.
-`policy` is any function from an observation to an action.
-`obs` has one more entry than `actions`: it begins with `reset`'s observation and ends with the last step's.
-The check also counts your calls.
+`rollout` runs one episode and returns it as a dict.
+`policy` is any function that takes an observation and returns an action.
+
+There's one observation more than there are actions: the first one comes from `reset`, and the last one from the last step.
+The check also records your calls: one `reset`, with the seed, and then the steps.
 """
 
 
 # %%
 def rollout(env, policy, seed):
-    """Return one episode as a dict.
+    """Return one episode of T steps as a dict.
 
-    "obs" is a list of T + 1 observations, "actions" and "rewards" are lists of T, "terminated" is True or False.
+    "obs" is a list of T + 1 observations, "actions" and "rewards" are lists of T, and "terminated" is the flag of the last step.
     """
     ### BEGIN SOLUTION
     obs, _ = env.reset(seed=seed)
@@ -242,22 +255,23 @@ check("rollout", rollout)
 
 # %% [markdown] tags=["solution"]
 r"""
-Keeping `terminated` is enough: an episode that ended without it was truncated.
-The costliest slip is `while not terminated`: on an environment that only truncates, it never ends, and nothing complains.
+The `terminated` flag is enough: if an episode ended without it, it was truncated.
+The most costly mistake is `while not terminated`.
+Such a loop runs past the limit, and if the environment never terminates, it runs forever.
 """
 
 # %% [markdown]
 r"""
-The sum of an episode's rewards is its **return**.
-CartPole pays 1 for every step, so there it is the number of steps.
-How long does the pole stand when the pushes are drawn at random?
+The sum of an episode's rewards is its [return](../docs/glossary.md#return).
+CartPole gives a reward of 1 for every step, so its return is the number of steps.
+How long does the pole stay up with random actions?
 """
 
 # %% tags=["demo"]
 cartpole = gymnasium.make("CartPole-v1")
 if passed("rollout"):
-    dice = np.random.default_rng(0)
-    episodes = [rollout(cartpole, lambda obs: dice.integers(2), seed) for seed in range(200)]
+    rng = np.random.default_rng(0)
+    episodes = [rollout(cartpole, lambda obs: rng.integers(2), seed) for seed in range(200)]
     random_returns = [sum(episode["rewards"]) for episode in episodes]
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
     axes.hist(random_returns, bins=40, color="#db2777")
@@ -266,28 +280,36 @@ if passed("rollout"):
 
 # %% [markdown]
 r"""
-## The return of a step looks ahead
+## The discounted return looks ahead from a step
 
-What was a step worth?
-More than its own reward: a good push pays off later.
-And nothing before it counts.
-The **discounted return** of step $t$ adds up what comes from then on, and counts a reward less the further away it is:
+How much was a single step worth?
+It can be worth more than its own reward, because a good push pays off later, but what came before it doesn't count.
+The [discounted return](../docs/glossary.md#discounted-return) of step $t$ adds up the rewards from that step on, and gives a reward less weight the further away it is:
 
 $$G_t = r_t + \gamma\, r_{t+1} + \gamma^2 r_{t+2} + \dots = r_t + \gamma\, G_{t+1}, \qquad 0 \le \gamma \le 1.$$
 
-And after the last step?
-After `terminated` there is nothing, so $G_T = 0$.
-After `truncated` there is a future we did not see.
-If you have an estimate of its worth, put it in place of $G_T$: that is the **bootstrap**.
-In chapters 8 to 10 a network makes the estimate; here it is an argument.
+What comes after the last step?
+If the episode was terminated, nothing does, so $G_T = 0$.
+If it was truncated, there's a future that you haven't seen, and you can put an estimate of its return in place of $G_T$.
+This is called [bootstrapping](../docs/glossary.md#bootstrapping).
+In Chapters 8 to 10, a network makes the estimate; here, it's an argument.
 
-**Predict**, on paper: the returns for the rewards 1, 2, 3 with $\gamma = 0.5$, once without a bootstrap and once with one of 8.
+**Predict:** an episode is truncated after the rewards 1, 2, and 3, and you estimate that what follows is worth 8.
+What is the discounted return of the first step, with $\gamma = 0.5$?
+"""
+
+# %% tags=["demo"]
+predict("first_return", ...)  # the return of the first step
+
+# %% [markdown]
+r"""
+Write `discounted_returns`, which returns the discounted return of every step.
 """
 
 
 # %%
 def discounted_returns(rewards, gamma, bootstrap=0.0):
-    """Return [G_0, …, G_{T-1}] for the rewards of an episode; `bootstrap` is G_T, the worth of what follows."""
+    """Return [G_0, …, G_{T-1}] for the T rewards of an episode; `bootstrap` is G_T, the estimate of what follows."""
     ### BEGIN SOLUTION
     returns, following = [], bootstrap
     for reward in reversed(rewards):
@@ -302,7 +324,7 @@ check("discounted_returns", discounted_returns)
 
 # %% [markdown] tags=["solution"]
 r"""
-A forward sum for each step is also right, but takes about $T^2/2$ multiplications where $T$ are enough.
+You can also compute a forward sum for each step, but that takes about $T^2/2$ multiplications instead of $T$.
 """
 
 # %%
@@ -313,49 +335,72 @@ time_is_up = "b"
 # %%
 quiz("time_is_up", time_is_up)
 
+# %% tags=["demo"]
+weights = 0.5 ** np.arange(4)
+print(f"{weights = }")
+measured("first_return", weights @ [1, 2, 3, 8])
+
 # %% [markdown]
 r"""
-On paper it was 2.75, 3.5, 3 without the bootstrap, and 3.75, 5.5, 7 with it: half of the 8 counts on the last step, a quarter on the one before.
+The estimate counts like one more reward: it adds an eighth of 8 to the 2.75 that come from the three rewards.
 
 How far ahead does a step look?
-Take a walk of 40 steps that pays 1 at its end and nothing before, and look at it with three values of $\gamma$.
+The next cell plots the returns of an episode of 40 steps whose only reward is a 1 at the end.
 """
 
 # %% tags=["demo"]
 if passed("discounted_returns"):
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
-    for gamma, colour in [(0.99, "#db2777"), (0.9, "#7c3aed"), (0.5, "#2563eb")]:
+    for gamma, color in [(0.99, "#db2777"), (0.9, "#7c3aed"), (0.5, "#2563eb")]:
         returns = discounted_returns([0] * 39 + [1], gamma)
-        axes.plot(returns, color=colour, label=f"γ = {gamma}: {returns[0]:.2g} at the start")
-    axes.set(xlabel="step", ylabel="return", title="A reward reaches back about 1 / (1 − γ) steps")
+        axes.plot(returns, color=color, label=f"γ = {gamma}: {returns[0]:.2g} at the first step")
+    axes.set(xlabel="step", ylabel="discounted return", title="A reward reaches back about 1 / (1 − γ) steps")
     axes.legend();
 
 # %% [markdown]
 r"""
-With 0.5 the first thirty steps do not notice that there is an exit.
-With 0.99 all of them do.
-Most of this course uses 0.99.
+With 0.5, the reward is worth almost nothing in the first thirty steps.
+With 0.99, which most of this course uses, it counts even in the first one.
 """
 
 # %% [markdown]
 r"""
-## A rule of one line beats chance
+## A one-line policy beats a random one
 
-Before you let anything learn, find out how far a simple rule gets.
-It gives you a baseline, and it tests your environment.
+Before you train an agent, find out how far a simple rule gets: you'll have a baseline and a test of your environment.
 
-CartPole's episode ends when the pole leans by more than 12°, or the cart is more than 2.4 from the middle, or after 500 steps.
-Write a policy that keeps it going for **200 steps** from every start that `reset` draws.
-The environment itself stops at 500.
+A CartPole episode terminates when the pole leans by more than 12° or when the cart is more than 2.4 from the middle, and it's truncated after 500 steps.
+The obvious rule looks at the angle alone and pushes toward the side to which the pole leans.
+
+**Predict:** a random policy lasts about 22 steps.
+How many steps does this rule last?
+"""
+
+# %% tags=["demo"]
+predict("angle_alone", ...)  # steps
+
+# %% tags=["demo"]
+obs, _ = cartpole.reset(seed=0)
+steps, terminated, truncated = 0, False, False
+while not (terminated or truncated):
+    obs, _, terminated, truncated, _ = cartpole.step(int(obs[2] > 0))  # obs[2] is the angle
+    steps += 1
+measured("angle_alone", steps)
+
+# %% [markdown]
+r"""
+The rule lasts for about 40 steps.
+It pushes until the pole has swung through the middle, and by then, the pole is too fast to be stopped on the other side.
+
+Write `cartpole_policy`, which keeps an episode going for **200 steps** from every start that `reset` draws.
+The check tries 20 of them.
 Right is positive, and angles are in radians.
-
-**Predict:** is it enough to push to the side the pole leans to?
 """
 
 
 # %%
 def cartpole_policy(obs):
-    """Return 0 (push left) or 1 (push right); `obs` is position, velocity, angle, angular velocity."""
+    """Return 0 (push left) or 1 (push right); `obs` is position, velocity, angle, and angular velocity."""
     ### BEGIN SOLUTION
     position, velocity, angle, angular_velocity = obs
     return int(angle + 0.5 * angular_velocity > 0)
@@ -367,9 +412,8 @@ check("cartpole_policy", cartpole_policy)
 
 # %% [markdown] tags=["solution"]
 r"""
-`angle + 0.5 * angular_velocity` is where the pole would be in half a second if it kept swinging at this speed.
-The angle alone holds it for some 40 steps: the cart pushes until the pole swings through the middle, and by then it swings too fast.
-The angular velocity alone keeps the pole up, but about half the episodes run off the track before step 200.
+`angle + 0.5 * angular_velocity` is the angle that the pole would have in half a second if it kept swinging at this speed.
+The angular velocity alone also keeps the pole up, but in about half of the episodes, the cart leaves the track before step 200.
 """
 
 # %% tags=["demo"]
@@ -381,105 +425,122 @@ if passed("cartpole_policy") and passed("rollout"):
 # %% tags=["demo"]
 if passed("cartpole_policy") and passed("rollout"):
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
-    policies = {"only the angle": lambda obs: int(obs[2] > 0), "yours": cartpole_policy}
-    for (name, policy), colour in zip(policies.items(), ["#64748b", "#db2777"], strict=True):
+    policies = {"angle alone": lambda obs: int(obs[2] > 0), "your policy": cartpole_policy}
+    for (name, policy), color in zip(policies.items(), ["#64748b", "#db2777"], strict=True):
         angles = np.degrees([obs[2] for obs in rollout(cartpole, policy, seed=0)["obs"]])
-        axes.plot(angles, color=colour, label=f"{name}: {len(angles) - 1} steps")
-    axes.set(xlabel="step", ylabel="angle (degrees)", title="Looking ahead keeps the pole calm")
+        axes.plot(angles, color=color, label=f"{name}: {len(angles) - 1} steps")
+    axes.set(xlabel="step", ylabel="angle (degrees)", title="Looking ahead keeps the pole upright")
     axes.legend(loc="lower right");
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time.
-Ask for the shortest rule in the room, and for one that reaches 500.
-If somebody asks why we learn at all when one line will do: no one can write that line for a robot with thirty joints.
+This is halfway through the chapter.
+Ask for the shortest rule in the room, and for one that reaches 500 steps.
+If somebody asks why we train agents at all when one line is enough: nobody can write that line for a robot with thirty joints.
 """
 
 # %% [markdown]
 r"""
-## A wrapper changes an environment without touching it
+## A wrapper changes an environment without touching its code
 
-A **wrapper** is an environment around an environment.
-Print what `make` gave you, and you see several, each of which does one thing:
+A [wrapper](../docs/glossary.md#wrapper) is an environment around another environment.
+`make` returned three of them around CartPole, and each does one thing:
 
-- `TimeLimit` sets `truncated` after a given number of steps;
-- `OrderEnforcing` raises when `step` comes before `reset`;
-- `PassiveEnvChecker` compares what the first calls of `reset` and `step` return with the spaces, and warns if they differ.
+- `TimeLimit` sets `truncated` after a given number of steps.
+- `OrderEnforcing` raises an error if you call `step` before `reset`.
+- `PassiveEnvChecker` warns you if what the first `reset` and the first `step` return doesn't match the spaces.
 
-`env.unwrapped` is the environment inside all of them.
-What do three wrappers cost?
+`env.unwrapped` is the environment inside all of its wrappers.
+How much time do the three wrappers cost?
 """
 
 # %% tags=["demo"]
 print(cartpole)
 bare, actions = cartpole.unwrapped, np.random.default_rng(0).integers(2, size=300)
 comparison = compare_times(
-    {"bare": lambda: play_one(bare, actions), "wrapped": lambda: play_one(cartpole, actions)},
+    {"bare": lambda: run_one(bare, actions), "wrapped": lambda: run_one(cartpole, actions)},
     repeats=budget(301, 101),
 )
-print({name: f"{1e6 * seconds / len(actions):.1f} µs a step" for name, seconds in comparison.medians.items()})
+print({name: f"{1e6 * seconds / len(actions):.1f} µs per step" for name, seconds in comparison.medians.items()})
 comparison
 
 # %% [markdown]
 r"""
-A wrapper is one more Python call: three make such a short step some ten per cent longer, and in a step of a millisecond you would not notice them.
-If the interval includes 1, your machine was busy: compare the column `fastest`, or run the cell again.
-Remember the microseconds of a step: they decide what comes next.
+Each wrapper adds a Python call to every step.
+Three of them make a step this short a few percent longer, and you wouldn't notice them in a step of a millisecond.
+If the interval contains 1, these rounds can't tell the two apart, so run the cell again when your machine is less busy.
 
-Your own wrapper overrides the method it changes and inherits the rest.
+To write a wrapper, override the method that you want to change.
 This one makes every step take longer:
 
 ```python
-class Napping(gymnasium.Wrapper):
+class SlowStep(gymnasium.Wrapper):
     def step(self, action):
         time.sleep(0.005)
         return self.env.step(action)
 ```
 
-`SlowSimulator` from `coursekit.given.environments` does the same, with a choice: it naps, as if another machine did the work, or with `busy=True` it keeps one of your cores busy, like a simulator that runs here.
-In this course it stands in for physics engines, games and web shops, which take milliseconds a step.
+In this course, `SlowSimulator` stands in for physics engines, games, and web shops, which take milliseconds per step.
+It sleeps like this one, as if another machine did the work.
+With `busy=True`, it uses as much CPU time instead, like a simulator that runs on your machine.
 """
 
 # %% [markdown]
 r"""
-## Many environments step together, and reset themselves
+## A vector environment steps many environments and resets them
 
-A **vector environment** holds $N$ environments and steps them all: $N$ actions go in, arrays with $N$ rows come out.
-`SyncVectorEnv` steps them in turn in your process; `AsyncVectorEnv` starts a process for each.
+A [vector environment](../docs/glossary.md#vector-environment) holds $N$ environments and steps all of them: you pass $N$ actions and get arrays with $N$ rows.
+`SyncVectorEnv` steps its environments one after the other, in your process.
+`AsyncVectorEnv` starts a process for each of them.
 
-Their episodes end at different times, and stopping the others each time would be a waste, so by default a vector environment resets by itself.
-Below are two environments that observe the numbers of the episode and the step, and earn the number of the step.
-Episodes have two steps in A and three in B; the action is always 0.
+Their episodes end at different times, and stopping all of them whenever one ends would waste time.
+So by default, a vector environment resets the ones that have ended, which is called [autoreset](../docs/glossary.md#autoreset).
 
-**Predict** the row after the end of A's first episode: what is A's observation, and what is its reward?
-"""
+The next cell steps two environments that observe the numbers of the episode and the step, and whose reward is the number of the step.
+Episodes have two steps in environment A and three in B.
 
-# %% tags=["demo"]
-frames_shown(AutoresetMode.NEXT_STEP, lengths=[2, 3], steps=7)
-
-# %% [markdown]
-r"""
-Each row of the table is a **frame**, one call of `envs.step`.
-After each `END` comes a frame with step 0 and reward 0.
-In that frame the environment was reset, *your action was ignored*, and no time passed in its episode.
-It is a **frame, but not experience**: no action led from the observation before it to the one it shows.
-
-There are three modes, and every program that learns from a vector environment must know which it uses:
-
-![With next step, the default, a frame of its own shows the reset; with same step, the last observation is replaced by the first of the next episode and kept in the infos; disabled leaves the reset to you](../img/ch07_autoreset.svg)
-
-In the mode disabled, you reset the environments that have ended: `envs.reset(options={"reset_mask": terminated | truncated})`.
-
-Here are the same seven steps in the mode same step, Gymnasium's only one before version 1.0.
+**Predict:** A's first episode ends with step 2, and you call `step` again.
+What do you get from A?
 """
 
 # %% tags=["demo"]
-frames_shown(AutoresetMode.SAME_STEP, lengths=[2, 3], steps=7)
+predict("after_the_end", ..., ["episode 0, step 3, reward 3", "episode 1, step 0, reward 0", "episode 1, step 1, reward 1"])
+
+# %% tags=["demo"]
+table = autoreset_table(AutoresetMode.NEXT_STEP, lengths=[2, 3], steps=7)
+display(table)
+measured("after_the_end", table.data["A"][3])
 
 # %% [markdown]
 r"""
-The last observation of every episode is missing: beside `END` stands the beginning of the next one.
-You find it in `infos["final_obs"]`; a program that does not fetch it believes that one episode ends where the next starts.
+Row 0 shows what `reset` returned, and each other row is a [frame](../docs/glossary.md#frame), which is what one call of `envs.step` returned.
+The frame after each `END` shows step 0 and reward 0.
+In this frame, the environment was only reset, and *it ignored your action*.
+So the frame **isn't experience**: no action led from the observation before it to the one that it shows.
+
+There are three autoreset modes, and a program that learns from a vector environment must know which one it uses:
+
+![In next-step mode, the default, the reset takes a frame of its own; in same-step mode, the first observation of the next episode replaces the last one, which is kept in the infos; in disabled mode, you call reset yourself](../img/ch07_autoreset.svg)
+
+In disabled mode, you reset the environments that have ended, and only if there are any, because an empty mask raises an `AssertionError`:
+
+```python
+ended = terminated | truncated
+if ended.any():
+    obs, infos = envs.reset(options={"reset_mask": ended})
+```
+
+Here are the same seven steps in same-step mode, which was the only one before Gymnasium 1.0:
+"""
+
+# %% tags=["demo"]
+autoreset_table(AutoresetMode.SAME_STEP, lengths=[2, 3], steps=7)
+
+# %% [markdown]
+r"""
+The last observation of every episode is missing, because the row with `END` already shows the first one of the next episode.
+You find it in `infos["final_obs"]`.
+If a program doesn't read it there, an episode's last step seems to lead to the next episode's start.
 """
 
 # %%
@@ -492,23 +553,24 @@ quiz("autoreset_frame", autoreset_frame)
 
 # %% [markdown]
 r"""
-Now collect, in the default mode.
-A **transition** is what happened to one environment in one step: `obs`, the action chosen for it, the reward, the next observation, and whether the episode terminated there.
-Return the transitions that really happened.
+Now collect experience in the default mode.
+A [transition](../docs/glossary.md#transition) is one step of one environment: the observation, the action chosen for it, the reward, the next observation, and whether the episode terminated there.
+`vector_rollout` returns the transitions that really happened.
 `policy` takes the observations of all environments and returns an array of actions.
+Reset the environments once, with the seed.
 """
 
 
 # %%
 def vector_rollout(envs, policy, steps, seed):
-    """Return the transitions of `steps` calls of `envs.step`, in any order, as a dict of arrays with a row for each.
+    """Return the transitions of `steps` calls of `envs.step`, in any order, as a dict of arrays with one row per transition.
 
-    The keys are "obs", "actions", "rewards", "next_obs", "terminated". Frames that are only a reset are left out.
+    The keys are "obs", "actions", "rewards", "next_obs", and "terminated". Frames that are only a reset are left out.
     """
     ### BEGIN SOLUTION
     obs, _ = envs.reset(seed=seed)
     found = {"obs": [], "actions": [], "rewards": [], "next_obs": [], "terminated": []}
-    real = np.ones(envs.num_envs, bool)  # is the coming frame a step of an episode, and not a reset?
+    real = np.ones(envs.num_envs, bool)  # is the next frame a step of an episode, and not a reset?
     for _ in range(steps):
         actions = policy(obs)
         next_obs, rewards, terminated, truncated, _ = envs.step(actions)
@@ -526,40 +588,43 @@ check("vector_rollout", vector_rollout)
 # %% [markdown] tags=["solution"]
 r"""
 `obs[real]` copies the rows in which `real` is true.
-Nothing marks a reset frame: its reward of 0 and its flags occur in ordinary steps as well, so you must remember which episodes ended one frame earlier.
-After a truncated end `terminated` stays False, so a learner will bootstrap from `next_obs`, which here is the true last observation.
+Nothing marks a frame as a reset, because ordinary steps can also have a reward of 0 and the same flags.
+So you have to remember which episodes ended one frame earlier.
+When an episode is truncated, `terminated` stays false, so a learner bootstraps from `next_obs`, which in this mode is the episode's true last observation.
 """
 
 # %% [markdown]
 r"""
-What share of the frames are resets?
-For sixteen CartPoles with a random policy, whose episodes last some 22 steps, about one in 23.
+With a random policy, CartPole's episodes have about 22 steps, so about one frame in 23 should be a reset:
 """
 
 # %% tags=["demo"]
 if passed("vector_rollout"):
     steps, envs = budget(2000, 300), gymnasium.make_vec("CartPole-v1", num_envs=16, vectorization_mode="sync")
-    dice = np.random.default_rng(0)
-    found = vector_rollout(envs, lambda obs: dice.integers(2, size=16), steps, seed=0)
+    rng = np.random.default_rng(0)
+    found = vector_rollout(envs, lambda obs: rng.integers(2, size=16), steps, seed=0)
     real, frames = len(found["rewards"]), 16 * steps
     print(f"{frames} frames, {real} transitions: {1 - real / frames:.1%} are resets")
 
 # %% [markdown]
 r"""
-A program that counts these frames as experience learns from transitions that never happened, most of all at the beginning, while episodes are short.
+A program that takes these frames for experience learns from transitions that never happened, mostly at the start, while episodes are short.
 """
 
 # %% [markdown]
 r"""
-## More environments at once are often slower
+## More environments in parallel are often slower
 
-"Vectorised" sounds like "fast".
-Measure it: eight environments stepped in turn, eight stepped in eight processes, and a single one in a plain loop.
-The numbers are steps a second, of all environments together.
-There are three kinds: CartPole, CartPole that naps for 5 ms in each step, and CartPole that keeps a core busy for 5 ms.
+"Vectorized" sounds like "fast", so measure it.
+Compare a single environment in a plain loop with eight in a `SyncVectorEnv` and eight in an `AsyncVectorEnv`.
+There are three kinds of environment: CartPole, one that also sleeps for 5 ms in each step, and one that also computes for 5 ms.
+The numbers are steps per second, of all environments together.
 
-**Predict** the order of the three bars for each kind.
+**Predict:** which way is the fastest for the plain CartPole, whose step takes a few microseconds?
 """
+
+# %% tags=["demo"]
+predict("fastest_cartpole", ..., ["one", "SyncVectorEnv of 8", "AsyncVectorEnv of 8"])
 
 # %% tags=["demo"]
 def cart():
@@ -569,8 +634,8 @@ def cart():
 
 kinds = {
     "CartPole": cart,
-    "naps 5 ms": lambda: SlowSimulator(cart(), seconds=0.005),
-    "busy for 5 ms": lambda: SlowSimulator(cart(), seconds=0.005, busy=True),
+    "sleeps for 5 ms": lambda: SlowSimulator(cart(), seconds=0.005),
+    "computes for 5 ms": lambda: SlowSimulator(cart(), seconds=0.005, busy=True),
 }
 ways = {
     "one": lambda make: make(),
@@ -583,30 +648,31 @@ speeds, rounds = {}, budget(3, 2)
 for kind, make in kinds.items():
     steps = budget(20_000, 4000) if kind == "CartPole" else budget(240, 64)
     for way, open_envs in ways.items():
-        with contextlib.closing(open_envs(make)) as envs:  # processes end with the block
-            speeds[way, kind] = steps_a_second(envs, steps, rounds=rounds)  # the fastest of them
+        with contextlib.closing(open_envs(make)) as envs:  # at the end of the block, its processes exit
+            speeds[way, kind] = steps_per_second(envs, steps, rounds=rounds)  # of the fastest round
 table = pandas.Series(speeds).unstack(sort=False)
-table.round(-1).astype(int)
+display(table.round(-1).astype(int))
+measured("fastest_cartpole", table["CartPole"].idxmax())
 
 # %% tags=["demo"]
-colours = ["#94a3b8", "#db2777", "#7c3aed"]
-axes = table.T.plot.bar(figsize=(8, 3.5), rot=0, logy=True, color=colours, width=0.75)
-axes.set(ylabel="environment steps a second", title="Waits overlap; computing needs cores")
+colors = ["#94a3b8", "#db2777", "#7c3aed"]
+axes = table.T.plot.bar(figsize=(8, 3.5), rot=0, logy=True, color=colors, width=0.75)
+axes.set(ylabel="environment steps per second", title="Sleeps overlap, but computing needs cores")
 axes.legend(frameon=False);
 
 # %% [markdown]
 r"""
-The scale is logarithmic: each line is ten times the one below it.
+The scale is logarithmic: each labeled line is ten times the one below it.
 
 - **CartPole**: the plain loop wins.
-  A step takes a few microseconds; `SyncVectorEnv` adds the handling of arrays, and `AsyncVectorEnv` a message to a process and back, which costs many times the step itself.
-- **Naps**: eight naps at once take little longer than one, so eight processes are about six to eight times as fast.
-  `SyncVectorEnv` naps eight times in a row and gains nothing.
-- **Busy**: eight processes are at most as many times as fast as you have cores.
-  On two cores the ratio stays at about two, however many processes you start.
+  `SyncVectorEnv` adds the handling of arrays, and `AsyncVectorEnv` also messages to each process and back, which take many times as long as the step itself.
+- **Sleeping**: eight sleeps at the same time take little longer than one, so `AsyncVectorEnv` is about six to eight times as fast.
+  `SyncVectorEnv` sleeps eight times in a row and gains nothing.
+- **Computing**: the processes need cores.
+  With two cores, `AsyncVectorEnv` is at most about twice as fast, however many processes you start.
 
-Another program that needs the cores can turn a bar around: run it twice.
-On a Mac each process starts a new Python, so opening an `AsyncVectorEnv` takes seconds there; the steps take no longer.
+Another program that needs the cores can reverse the order of two bars.
+On a Mac, each process starts a new Python interpreter, so creating an `AsyncVectorEnv` takes seconds.
 """
 
 # %%
@@ -619,12 +685,13 @@ quiz("sixteen_cores", sixteen_cores)
 
 # %% [markdown]
 r"""
-## Environments in one process share the network
+## In a vector environment, one network call serves many steps
 
-`SyncVectorEnv` is for the policy: a small network takes nearly as long for one observation as for sixteen, and with $N$ environments one call serves $N$ steps.
+`SyncVectorEnv` pays off in the policy: a small network takes nearly as long for one observation as for sixteen, and in a vector environment, $N$ steps share one call of the network.
 
-There is a third way, with no environments inside: Gymnasium ships a CartPole written for arrays, in which each line of NumPy moves all the carts.
-If an environment has such a version, `gymnasium.make_vec` takes it unless you ask for another.
+A third kind of vector environment contains no environments at all.
+Gymnasium ships a CartPole written for arrays, in which each line of NumPy moves all of the carts.
+If an environment has such a version, `gymnasium.make_vec` uses it unless you ask for another one.
 """
 
 # %% tags=["demo"]
@@ -640,56 +707,59 @@ def choose(obs):
     return network(torch.as_tensor(obs)).argmax(-1).numpy()
 
 
-crews, steps, speeds = {"one": cart(), "SyncVectorEnv of 16": SyncVectorEnv([cart] * 16)}, budget(15_000, 2000), {}
+setups, steps, speeds = {"one": cart(), "SyncVectorEnv of 16": SyncVectorEnv([cart] * 16)}, budget(15_000, 2000), {}
 for count in (16, 256):
     arrays = gymnasium.make_vec("CartPole-v1", num_envs=count)
-    crews[f"{type(arrays).__name__} of {count}"] = arrays
-for name, envs in crews.items():
+    setups[f"{type(arrays).__name__} of {count}"] = arrays
+for name, envs in setups.items():
     for column, policy in {"without a network": None, "with a network": choose}.items():
-        speeds[column, name] = steps_a_second(envs, steps, policy, rounds=rounds)
+        speeds[column, name] = steps_per_second(envs, steps, policy, rounds=rounds)
 pandas.Series(speeds).unstack(0, sort=False).round(-2).astype(int)
 
 # %% [markdown]
 r"""
-Without a network, `SyncVectorEnv` is no faster than the single environment.
-With one it wins clearly, because sixteen steps share one call of the network.
-The arrays win by far once they hold many carts, which share the price of a line of Python.
-Few environments are written this way; most of this course is about the others.
+Without a network, `SyncVectorEnv` is no faster than a single environment.
+With a network, it wins clearly.
+The arrays win by far when they hold many carts, because all of the carts share the overhead of each Python line.
+Simulators such as [Brax](https://github.com/google/brax) do this on a GPU, with thousands of environments.
+Few environments are written this way, so most of this course is about the others.
 """
 
 # %% [markdown]
 r"""
-## Lockstep waits for the slowest
+## In lockstep, every environment waits for the slowest
 
-Real simulators are not only slow: some steps are slower than others.
-`AsyncVectorEnv` works in **lockstep**: no environment makes its next step before all have made this one, so the slowest decides at every step.
+In a real simulator, some steps are slower than others.
+An `AsyncVectorEnv` works in *lockstep*: no environment starts its next step before all of them have finished the current one, so the slowest sets the pace of every step.
 
-An actor, as in chapter 3, can do better.
-It owns an environment and plays a **fragment** of many steps before it reports.
-One of four is still the slowest, but the others wait for it only once a fragment, and over many steps luck evens out.
+An actor (Chapter 3) can do better, because it holds its own environment and runs a [fragment](../docs/glossary.md#fragment) of many steps before it returns.
+One of four actors is still the slowest, but the others wait for it only once per fragment, and over many steps, fast and slow ones average out.
 
-![In lockstep four environments wait for each other after every step; as actors each plays a fragment of steps without waiting](../img/ch07_lockstep.svg)
+![In lockstep, four environments wait for one another after every step; as actors, each runs a fragment of steps without waiting](../img/ch07_lockstep.svg)
 
-**Predict:** the naps take 5 ms *on average*, some short, some long.
-How many times as long does lockstep take for the same number of steps?
+**Predict:** the steps sleep for random times, 5 ms *on average*.
+For the same number of steps, how many times as long as four actors does lockstep take?
 """
 
 # %% tags=["demo"]
+predict("lockstep", ...)  # times as long
+
+# %% tags=["demo"]
 def jittery():
-    """Return a CartPole whose steps take 5 ms on average, now less and now more."""
+    """Return a CartPole whose steps take 5 ms on average, with random times."""
     return SlowSimulator(cart(), seconds=0.005, spread=1.0)
 
 
 @ray.remote
-class Player:
-    """Owns an environment and plays on its own."""
+class Sampler:
+    """Holds an environment and runs it on its own."""
 
     def __init__(self, seed):
         self.env = jittery()
         self.env.reset(seed=seed)
 
-    def play(self, steps):
-        """Play a fragment, and report how many steps it had."""
+    def sample(self, steps):
+        """Run a fragment, and return its number of steps."""
         for _ in range(steps):
             _, _, terminated, truncated, _ = self.env.step(self.env.action_space.sample())
             if terminated or truncated:
@@ -701,58 +771,57 @@ fragment, four = budget(150, 40), range(4)
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 with contextlib.closing(AsyncVectorEnv([jittery] * 4)) as envs, ray.init(num_cpus=4, include_dashboard=False):
     envs.reset(seed=0)
-    players = [Player.remote(seed) for seed in four]
-    ray.get([player.play.remote(1) for player in players])
+    samplers = [Sampler.remote(seed) for seed in four]
+    ray.get([sampler.sample.remote(1) for sampler in samplers])
     ways = {
-        "four actors": lambda: ray.get([player.play.remote(fragment) for player in players]),
+        "four actors": lambda: ray.get([sampler.sample.remote(fragment) for sampler in samplers]),
         "lockstep": lambda: [envs.step(envs.action_space.sample()) for _ in range(fragment)],
     }
     comparison = compare_times(ways, repeats=5)
 comparison.plot()
-comparison
+display(comparison)
+measured("lockstep", comparison.ratio)
 
 # %% [markdown]
 r"""
-The naps are the same in number and kind, yet lockstep takes nearly twice as long: the longest of four such naps is on average about twice as long as one.
+Lockstep takes nearly twice as long, because it waits for the longest of four sleeps in every step, and that's about twice as long as an average one.
 
-That is the bridge to distributed reinforcement learning.
-Players become actors, experience flows in fragments, and [chapter 8](ch08_rollouts.ipynb) answers new questions.
-How do the players get the newest policy?
+This leads to distributed reinforcement learning.
+In [Chapter 8](ch08_rollouts.ipynb), actors collect experience in fragments, and you'll answer new questions.
+How do the actors get the latest policy?
 What does it cost to send a fragment?
-And what if one player is always the slowest?
+And what if one actor is always the slowest?
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-The last plot is worth five minutes: draw four bars of different lengths on the board and ask which wait.
-If time is short, skip the section on the network, not this one.
+The last plot is worth five minutes: draw four bars of different lengths on the board, and ask which environments wait.
+If you're short of time, skip the section on the network, not this one.
 """
 
 # %% [markdown]
 r"""
 ## What you can do now
 
-- You play any environment with one loop, and know why an episode ended.
-- You write environments that other people's programs accept.
-- You compute returns, and know what to put after a truncated end.
-- You collect from many environments and leave out the frames in which one was reset.
-- You predict from a step's length whether processes, arrays or a plain loop will be fastest, and measure it.
+- You can run any environment with the same loop, and tell why an episode ended.
+- You can write environments that other programs accept.
+- You can compute discounted returns, and bootstrap after a truncated episode.
+- You can collect from many environments without the frames that are only a reset.
+- You can predict whether processes, arrays, or a plain loop will be fastest, and measure it.
 
 ## Traps
 
-- **`while not terminated`** never ends if an episode is only truncated.
-- **The same seed in every `reset`** starts the same episode over and over.
-  Seed once.
-- **Treating `truncated` as `terminated`** tells the agent that a good state is worth nothing.
-- **Reset frames** in a vector environment are not experience.
-  Know the mode: `envs.metadata["autoreset_mode"]`.
-- **`AsyncVectorEnv` around a fast environment** is slower than a loop.
-  Measure before you add processes.
+- **`while not terminated`** runs past the limit, and forever if the environment never terminates.
+- **The same seed in every `reset`** starts the same episode over and over, so seed only the first one.
+- **Treating `truncated` as `terminated`** teaches the agent that nothing good can follow a good state.
+- **Reset frames** in a vector environment aren't experience.
+  `envs.metadata["autoreset_mode"]` tells you the mode.
+- **An `AsyncVectorEnv` around a fast environment** is slower than a loop, so measure before you add processes.
 
 ## Read on
 
-- [Chapter 8](ch08_rollouts.ipynb): players as actors, a learner in the middle.
-- Gymnasium's documentation: [create an environment](https://gymnasium.farama.org/introduction/create_custom_env/), [vector environments](https://gymnasium.farama.org/api/vector/), and [autoreset modes](https://farama.org/Vector-Autoreset-Mode).
-- Sutton and Barto, [*Reinforcement Learning: An Introduction*](http://incompleteideas.net/book/the-book-2nd.html), 2018, chapter 3: episodes, returns, discounting.
-- Pardo et al., [*Time Limits in Reinforcement Learning*](https://arxiv.org/abs/1712.00378), 2018: why running out of time is not an end.
+- [Chapter 8](ch08_rollouts.ipynb): actors that collect experience, and a learner that uses it.
+- Gymnasium's documentation on [custom environments](https://gymnasium.farama.org/introduction/create_custom_env/), [vector environments](https://gymnasium.farama.org/api/vector/), and [autoreset modes](https://farama.org/Vector-Autoreset-Mode).
+- Sutton and Barto, [*Reinforcement Learning: An Introduction*](http://incompleteideas.net/book/the-book-2nd.html), 2018, Chapter 3: episodes, returns, and discounting.
+- Pardo et al., [*Time Limits in Reinforcement Learning*](https://arxiv.org/abs/1712.00378), 2018: why running out of time isn't the end of a task.
 """

@@ -22,20 +22,21 @@ COLUMNS = ("obs", "actions", "rewards", "next_obs", "terminated")
     points=3,
     minutes=20,
     hints=[
-        "`reset` begins with `super().reset(seed=seed)`: that seeds `self.np_random`, from which you draw the start.",
-        "From `gymnasium.spaces`: `Box(low, high, shape, dtype)` and `Discrete(n)`. Which is the lowest square, which the highest?",
-        "`step` counts, moves within 0 … length - 1, and returns five values: observation, reward, terminated, truncated, {}.",
+        "`reset` starts with `super().reset(seed=seed)`, which seeds `self.np_random`. Then draw the first square from it.",
+        "You need `Box(low, high, shape, dtype)` and `Discrete(n)` from `gymnasium.spaces`. What are the lowest and the highest square?",
+        "`step` counts the step, moves within 0 … length - 1, and returns the observation, the reward, both flags, and `{}`.",
     ],
 )
 def SimpleCorridor(answer: Answer, rng: Generator) -> None:
-    """Keep the state in the object, draw from `self.np_random` alone, and say for which of two reasons an episode ends."""
+    """Keep the state in the object, draw only from `self.np_random`, and tell for which of the two reasons an episode ends."""
     # Long: an environment breaks in many silent ways, and `check_env` sees few of them.
-    length, seed = int(rng.integers(8, 15)), int(rng.integers(10_000))
-    with answer.case(f"length={length}, max_steps=50"):
-        _expect_spaces(answer.probe(given.spaces, length, 50), length)
-        _expect_no_complaint(answer.probe(given.complaints, length, 50))
-        _expect_starts(answer, length, seed)
-    _judge_episodes(answer, rng, length, seed)
+    length = int(rng.integers(8, 15))
+    for squares in (length, length + 1):  # one of them is odd: the half is rounded down
+        with answer.case(f"length={squares}, max_steps=50"):
+            _expect_spaces(answer.probe(given.spaces, squares, 50), squares)
+            _expect_no_complaint(answer.probe(given.complaints, squares, 50))
+            _expect_starts(answer, squares, rng.integers(10_000, size=12).tolist())
+    _judge_episodes(answer, rng, length, int(rng.integers(10_000)))
 
 
 def _expect_no_complaint(complaints: list[str]) -> None:
@@ -43,81 +44,97 @@ def _expect_no_complaint(complaints: list[str]) -> None:
         if not any(word in complaint for word in ("bool", "unpack", "tuple", "after 1 step")):
             raise Wrong(f"Gymnasium's `check_env` says: {complaint[:400]}")
         raise Wrong(
-            f"Gymnasium's `check_env` says: {complaint[:400]} (`reset` must return two values, and `step` five; two of "
-            "them are terminated and truncated, each True or False: `bool(...)` makes one of NumPy's.)"
+            f"Gymnasium's `check_env` says: {complaint[:400]} (`reset` must return two values, and `step` five. Two of "
+            "the five are terminated and truncated, each a Python True or False: `bool(...)` converts NumPy's.)"
         )
 
 
 def _judge_episodes(answer: Answer, rng: Generator, length: int, seed: int) -> None:
-    """Check episodes that have time to arrive, then some that are cut off."""
+    """Check episodes that have time to arrive, some that are truncated, and one that arrives in the last step it has."""
     right, wall, there_and_back = [1] * length, [0] * (length + 2), [0, 1] * length
     mixed = rng.integers(2, size=2 * length).tolist()
+    [start] = answer.probe(given.starts, length, 50, [seed])
     _expect_walks(answer, length, 5 * length, seed, [right, wall, mixed, right])
     _expect_walks(answer, length, length + 3, seed, [there_and_back, wall, there_and_back])
+    _expect_walks(answer, length, length - 1 - int(start), seed, [right])
 
 
 def _expect_spaces(seen: given.Spaces, length: int) -> None:
-    expect(seen["is_environment"], "A corridor must be a `gymnasium.Env`: keep the first line of the class.")
+    expect(seen["is_environment"], "The corridor must be a `gymnasium.Env`, so keep the first line of the class.")
     box = seen["observations"]
-    expect(box["kind"] == "Box", f"`self.observation_space` must be a Box; it is a {box['kind']}.")
+    expect(box["kind"] == "Box", f"`self.observation_space` must be a Box, but it's a {box['kind']}.")
     expect(
-        box == {"kind": "Box", "shape": [1], "low": [0], "high": [length - 1]},
-        f"Your observation space goes from {box['low']} to {box['high']}, shape {box['shape']}. Which squares are there?",
+        box == {"kind": "Box", "dtype": "float32", "shape": [1], "low": [0], "high": [length - 1]},
+        f"In a corridor of {length} squares, your observation space goes from {box['low']} to {box['high']}, with shape "
+        f"{box['shape']} and type {box['dtype']}. Compare all four with the rules.",
     )
     actions = {"kind": "Discrete", "n": 2, "start": 0}
-    expect_equal(seen["actions"], actions, "`self.action_space`: two actions, 0 and 1.")
+    expect_equal(seen["actions"], actions, "`self.action_space` must contain two actions, 0 and 1.")
 
 
-def _expect_starts(answer: Answer, length: int, seed: int) -> None:
+def _expect_starts(answer: Answer, length: int, seeds: list[int]) -> None:
     """Refuse a start that is not drawn from the corridor's own random numbers."""
-    seeds = [seed] + 199 * [None]  # of seven squares each comes up, but for one time in 10^12
-    first, again = (answer.probe(given.starts, length, 50, seeds) for _ in range(2))
-    expect(len(first) == len(again) == len(seeds), "After each `reset` there should be one square to start from.")
-    _expect_seed_obeyed(first[0], again[0], seed)
-    _expect_left_half(first, length)
-    _expect_drawn(first, again, seed)
-    _expect_every_field(first, length)
+    once = [seeds[0]] + 199 * [None]  # of seven squares each comes up, but for one time in 10^12
+    squares = answer.probe(given.starts, length, 50, [*seeds, *seeds, *once, *once])
+    count = len(seeds)
+    expect(len(squares) == 2 * count + 400, "After each `reset`, there should be one square to start from.")
+    _expect_seeds_obeyed(seeds, squares[:count], squares[count : 2 * count])
+    _expect_drawn(seeds[0], squares[-400:-200], squares[-200:])
+    _expect_left_half(squares, length)
 
 
-def _expect_seed_obeyed(first: float, again: float, seed: int) -> None:
-    expect(
-        first == again,
-        f"`reset(seed={seed})` began on different squares. Draw the start from `self.np_random`, once it is seeded.",
-    )
+def _expect_seeds_obeyed(seeds: list[int], first: list[float], again: list[float]) -> None:
+    for seed, one, other in zip(seeds, first, again, strict=True):
+        expect(
+            one == other,
+            f"`reset(seed={seed})` started on square {one:g} the first time, and on square {other:g} the second time. "
+            "Draw the start from `self.np_random`, after `super().reset(seed=seed)`.",
+        )
 
 
-def _expect_left_half(first: list[float], length: int) -> None:
-    outside = sorted(set(first) - set(range(length // 2)))
-    expect(not outside, f"In 200 resets it began on the squares {outside}, which are not in the left half.")
-
-
-def _expect_drawn(first: list[float], again: list[float], seed: int) -> None:
+def _expect_drawn(seed: int, first: list[float], again: list[float]) -> None:
     """Check that starts without a seed differ, and come again after the same seed."""
-    expect(len(set(first[1:])) > 1, f"199 times `reset()`, without a seed: it always began on square {first[1]:g}.")
+    expect(
+        len(set(first[1:])) > 1,
+        f"After `reset(seed={seed})`, 199 calls of `reset()` without a seed all started on square {first[1]:g}.",
+    )
     expect(
         first == again,
-        f"`reset(seed={seed})`, then `reset()` 199 times, done twice: the starts differed. Seed only when a seed is given.",
+        f"`reset(seed={seed})` and then 199 times `reset()`, all of it twice: the starts without a seed differed. "
+        "Draw every start from `self.np_random`, which only `super().reset(seed=seed)` creates and seeds.",
     )
 
 
-def _expect_every_field(first: list[float], length: int) -> None:
-    last, never = length // 2 - 1, sorted(set(range(length // 2)) - set(first))
-    expect(not never, f"The left half goes up to square {last}, and of 200 resets none began on {never}.")
+def _expect_left_half(squares: list[float], length: int) -> None:
+    half = range(length // 2)
+    outside, never = sorted(set(squares) - set(half)), sorted(set(half) - set(squares))
+    expect(
+        not outside,
+        f"The left half goes up to square {half[-1]}, but some of {len(squares)} resets started on square {_named(outside)}.",
+    )
+    expect(
+        not never,
+        f"The left half goes up to square {half[-1]}, but none of {len(squares)} resets started on square {_named(never)}.",
+    )
+
+
+def _named(squares: list[float]) -> str:
+    return ", ".join(f"{square:g}" for square in squares)
 
 
 def _expect_walks(answer: Answer, length: int, max_steps: int, seed: int, walks: list[list[int]]) -> None:
     seen = answer.probe(given.walks, length, max_steps, seed, walks)
-    expect(len(seen) == len(walks), "Each `reset` should begin one episode.")
+    expect(len(seen) == len(walks), "Each `reset` should start one episode.")
     for number, (actions, walk) in enumerate(zip(walks, seen, strict=True), 1):
         start = walk["start"]
         with answer.case(f"length={length}, max_steps={max_steps}, episode {number}, from square {start:g}, {actions}"):
-            _expect_walk(walk, list(_corridor(start, length, max_steps, actions)))
+            _expect_walk(walk, list(_corridor(start, length, max_steps, actions)), max_steps)
 
 
-def _expect_walk(walk: given.Walk, wanted: list[tuple]) -> None:
+def _expect_walk(walk: given.Walk, wanted: list[tuple], max_steps: int) -> None:
     _expect_new_arrays(walk["start"], walk["start_afterwards"])
     for step, (made, right) in enumerate(zip(walk["steps"], wanted, strict=False), 1):
-        _expect_step(step, made, right)
+        _expect_step(f"Step {step} of at most {max_steps}", made, right)
     steps = len(wanted)
     expect(len(walk["steps"]) == steps, f"The episode should have ended after {steps} steps.")
 
@@ -125,23 +142,25 @@ def _expect_walk(walk: given.Walk, wanted: list[tuple]) -> None:
 def _expect_new_arrays(start: float, afterwards: float) -> None:
     expect(
         afterwards == start,
-        f"`reset` returned [{start:g}], and when the episode had ended that array held "
-        f"[{afterwards:g}]: make a new array for every observation.",
+        f"`reset` returned [{start:g}], but after the episode, that array contained [{afterwards:g}]. "
+        "Make a new array for every observation.",
     )
 
 
-def _expect_step(step: int, made: tuple, right: tuple) -> None:
+def _expect_step(step: str, made: tuple, right: tuple) -> None:
     obs, earned, terminated, truncated = made
     square, reward, arrived, late = right
-    expect_equal(obs, [square], f"Step {step} leads to square {square:g}; the observation is {obs}.")
-    expect_close(earned, reward, f"Step {step}, to square {square:g}: reward {earned}.")
+    expect_equal(obs, [square], f"{step} leads to square {square:g}, but your observation is {obs}.")
+    expect_close(earned, reward, f"{step}, to square {square:g}: your reward is {earned}.")
     expect(
         terminated == arrived,
-        f"Step {step}, to square {square:g}: terminated={terminated}, truncated={truncated}. What does `terminated` say?",
+        f"{step}, to square {square:g}: you returned terminated={terminated} and truncated={truncated}. "
+        "`terminated` must say whether the step reached the exit.",
     )
     expect(
         (arrived and late) or truncated == late,
-        f"Step {step}, to square {square:g}: terminated={terminated}, truncated={truncated}. When is an episode cut off?",
+        f"{step}, to square {square:g}: you returned terminated={terminated} and truncated={truncated}. "
+        "`truncated` must say whether this episode has used up its steps.",
     )
 
 
@@ -162,38 +181,40 @@ def _corridor(
     points=2,
     minutes=10,
     hints=[
-        "Before the loop: one `reset`, with the seed. In the loop: choose, step, record; stop for either of the two reasons.",
-        "`obs` begins with the observation of `reset`, and grows by one with every step.",
+        "Call `reset` once, before the loop. In the loop, choose, step, and record, and stop if either of the two flags is set.",
+        "Start the list of observations with the one from `reset`, and append one after every step.",
     ],
 )
 def rollout(answer: Answer, rng: Generator) -> None:
     """Record the observation for which the action was chosen, and leave the loop for either of the two reasons."""
-    for truncated in (False, True):
+    for terminated, truncated in ((True, False), (False, True), (True, True)):
         length, seed = int(rng.integers(4, 9)), int(rng.integers(10, 10_000))
         part = {"length": length, "truncated": truncated, "rewards": rng.integers(-50, 50, size=length).tolist()}
-        with answer.case(f"an episode of {length} steps, truncated={truncated}, seed {seed}"):
-            seen = answer.probe(given.play, part, seed)
+        with answer.case(f"an episode of {length} steps, {terminated=}, {truncated=}, seed {seed}"):
+            seen = answer.probe(given.play, part, terminated and truncated, seed)
             _expect_calls(seen["calls"], seed, length)
-            _expect_episode(seen["episode"], seed, part)
+            _expect_episode(seen["episode"], seed, part, terminated)
 
 
 def _expect_calls(calls: list[tuple[str, Any]], seed: int, length: int) -> None:
-    """Check what the environment was asked: one reset, then the steps."""
-    first, steps = calls[:1], sum(call == "step" for call, _ in calls)
-    expect_equal(first, [("reset", seed)], f"The first call was {first}. Begin with `env.reset(seed={seed})`.")
-    expect(steps == length, f"You took {steps} steps; the episode has {length}.")
-    expect(len(calls) == length + 1, "`reset` was called more than once.")
+    """Check which calls the environment got: one reset, then the steps."""
+    first, steps, resets = calls[:1], *(sum(call == kind for call, _ in calls) for kind in ("step", "reset"))
+    expect_equal(first, [("reset", seed)], f"Your calls began with {first}. Begin with `env.reset(seed={seed})`.")
+    expect(resets == 1, f"You called `reset` {resets} times, but an episode needs it only once.")
+    expect(steps == length, f"You called `step` {steps} times, but the episode ends after {length} steps.")
 
 
-def _expect_episode(episode: Any, seed: int, part: dict) -> None:
+def _expect_episode(episode: Any, seed: int, part: dict, ends_terminated: bool) -> None:
     keys = ["obs", "actions", "rewards", "terminated"]
     expect(isinstance(episode, dict), f"`rollout` returned {episode!r:.80}, not a dict.")
     found = list(episode)
     expect(set(keys) <= set(found), f"The keys are {found}; they should be {keys}.")
     _expect_choices(episode, seed, part["length"])
     rewards, terminated = episode["rewards"], episode["terminated"]
-    expect_equal(rewards, part["rewards"], f"The rewards came out as {rewards}.")
-    expect_equal(terminated, not part["truncated"], f"`terminated` came out as {terminated}.")
+    expect_equal(rewards, part["rewards"], f"The environment gave other rewards than {rewards}.")
+    expect_equal(
+        terminated, ends_terminated, f"In the last step, `terminated` was {ends_terminated}; you returned {terminated}."
+    )
 
 
 def _expect_choices(episode: dict, seed: int, length: int) -> None:
@@ -202,39 +223,49 @@ def _expect_choices(episode: dict, seed: int, length: int) -> None:
     count = len(seen)
     expect(
         count == len(obs),
-        f"{count} observations for {length} steps: the first one and the last one belong in the list, too.",
+        f"You returned {count} observations for {length} steps. The list should have one from `reset` and one from each step.",
     )
-    expect_equal(seen, obs, "The observations are not those that the environment gave.")
+    expect_equal(seen, obs, "Your observations aren't the ones that the environment returned, in that order.")
     actions = [given.chooses(observation) for observation in obs[:-1]]
-    expect_equal(episode["actions"], actions, "The actions are not the policy's for these observations.")
+    expect_equal(
+        episode["actions"], actions, "Your actions aren't the ones that the policy chooses for these observations."
+    )
 
 
 @exercise(
     points=2,
     minutes=10,
     hints=[
-        "Which of the returns is easiest to write down? The last one: its reward, and gamma times what comes after.",
-        "Walk backwards through the rewards: the return of a step is its reward plus gamma times the return of the next.",
+        "The last return is the easiest one: it's the last reward plus gamma times what follows. How do you get the one before it?",
+        "Go through the rewards backward: a step's return is its reward plus gamma times the return of the next step.",
     ],
 )
 def discounted_returns(answer: Answer, rng: Generator) -> None:
-    """Walk backwards: each return is its reward plus gamma times the return of the step after it."""
+    """Go backward: each return is its step's reward plus gamma times the return of the next step."""
     _expect_by_hand(answer)
     count, gamma = int(rng.integers(5, 9)), float(rng.uniform(0.8, 0.99))
     rewards = rng.integers(-9, 9, size=count).tolist()
     for bootstrap in (0.0, float(rng.uniform(5, 9))):
         want = _returns([*rewards, bootstrap], gamma)
-        expect_close(answer(rewards, gamma, bootstrap), want, "With these rewards the returns are wrong.")
+        expect_close(answer(rewards, gamma, bootstrap), want, "These aren't the discounted returns of these rewards.")
     _expect_limits(answer, rewards)
 
 
 def _expect_by_hand(answer: Answer) -> None:
     """Check numbers that a learner can follow on paper."""
-    expect_close(answer([1, 2, 3], 0.5), [2.75, 3.5, 3], "One return for each step, counted from that step on.")
+    expect_close(
+        answer([1, 2, 3], 0.5),
+        [2.75, 3.5, 3],
+        "Return one number per step: its reward plus the discounted rewards after it.",
+        mistakes={
+            "These are the right returns, but the last step's comes first.": [3, 3.5, 2.75],
+            "The decimals are gone: an array made from integer rewards can store only integers.": [2, 3, 3],
+        },
+    )
     expect_close(
         answer([1, 2, 3], 0.5, 8),
         [3.75, 5.5, 7],
-        "What comes after the last step is worth `bootstrap`, and counts as one more reward would.",
+        "`bootstrap` stands for what follows the last step, so it counts like one more reward.",
     )
 
 
@@ -246,22 +277,23 @@ def _returns(future: list[float], gamma: float) -> list[float]:
 def _expect_limits(answer: Answer, rewards: list[int]) -> None:
     """Check the largest and the smallest gamma."""
     sums = np.cumsum(rewards[::-1])[::-1].tolist()
-    expect_close(answer(rewards, 1.0), sums, "With gamma = 1, nothing is discounted.")
-    expect_close(answer(np.array(rewards, float), 0.0), rewards, "With gamma = 0, only the step's own reward counts.")
+    expect_close(
+        answer(rewards, 1.0), sums, "With gamma = 1, a return is the plain sum of the rewards from its step on."
+    )
+    expect_close(answer(np.array(rewards, float), 0.0), rewards, "With gamma = 0, a return is its step's own reward.")
 
 
 @exercise(
     points=2,
     minutes=15,
     hints=[
-        "A pole that leans to the right falls to the right. Where must the cart go to get below it?",
-        "The angle alone comes too late: when it changes sign, the pole is swinging already. Which number says how fast it swings?",
-        "Push to the side to which the pole leans *or will lean soon*: angle + (some time) · angular velocity.",
+        "A pole that leans to the right falls to the right. Where must the cart go to get under it?",
+        "When the angle changes sign, the pole is already swinging. Which of the four numbers says how fast?",
+        "Push toward the side to which the pole leans *or will soon lean*: angle + (some time) · angular velocity.",
     ],
-    returns=int,
 )
 def cartpole_policy(answer: Answer, rng: Generator) -> None:
-    """Look a little ahead: the angle plus some of the angular velocity says where the pole will lean soon."""
+    """Look a little ahead: the angle plus some of the angular velocity tells to which side the pole will soon lean."""
     env = gymnasium.make("CartPole-v1")
     for episode in range(1, 21):
         _expect_balance(answer, env, episode, int(rng.integers(1_000_000)))
@@ -269,19 +301,24 @@ def cartpole_policy(answer: Answer, rng: Generator) -> None:
 
 def _expect_balance(answer: Answer, env: gymnasium.Env, episode: int, seed: int) -> None:
     obs, _ = env.reset(seed=seed)
+    takes, action = answer.probe(given.cartpole_takes, obs)
+    expect(
+        takes,
+        f"`cartpole_policy` returned {action}. CartPole takes only the integers 0 and 1; for a comparison, `int(...)` gives you one of them.",
+    )
     for step in range(1, 201):
         obs, _, terminated, _, _ = env.step(_action(answer, obs))
         angle, position = np.degrees(obs[2]), obs[0]
         expect(
             not terminated,
-            f"Start {episode} of 20 (seed {seed}): the episode ended after {step} steps, "
-            f"angle {angle:.0f}°, position {position:.1f}.",
+            f"From start {episode} of 20 (seed {seed}), the episode lasted {step} steps. "
+            f"It ended with the pole at {angle:.0f}° and the cart at {position:.1f}.",
         )
 
 
 def _action(answer: Answer, obs: np.ndarray) -> int:
     action = answer(obs)
-    expect(action in (0, 1), f"`cartpole_policy` returned {action}. An action is the integer 0 or 1.")
+    expect(action in (0, 1), f"`cartpole_policy` returned {action}, but an action is 0 or 1.")
     return int(action)
 
 
@@ -289,13 +326,13 @@ def _action(answer: Answer, obs: np.ndarray) -> int:
     points=3,
     minutes=20,
     hints=[
-        "In which frames does the environment ignore your action? Look at the table again: what happened one frame earlier?",
-        "Keep an array `real`, True for each environment at first; after each step it is `~(terminated | truncated)`.",
-        "Record `obs[real]`, `actions[real]` and so on *before* you update `real`; join the pieces at the end.",
+        "In which frames does an environment ignore your action? Look at the first table again: what happened one frame earlier?",
+        "Keep an array `real` that is True for every environment at the start, and `~(terminated | truncated)` after each step.",
+        "Record `obs[real]`, `actions[real]`, and so on *before* you update `real`, and concatenate the pieces at the end.",
     ],
 )
 def vector_rollout(answer: Answer, rng: Generator) -> None:
-    """The frame after an end is a reset: its action was ignored and its reward invented, so leave it out."""
+    """Leave out the frame after an episode's end: it's only a reset, which ignored the action and gave no real reward."""
     # Long: 40 lines are the scripted environment, which chapter 8 uses too.
     steps, seed = 24, int(rng.integers(10, 10_000))
     scripts = _scripts(rng, steps)
@@ -320,25 +357,31 @@ def _rows(got: Any) -> list[tuple]:
     """Return the transitions of what `vector_rollout` returned, one row for each."""
     expect(isinstance(got, dict), f"`vector_rollout` returned {got!r:.80}, not a dict.")
     found = list(got)
-    expect(set(COLUMNS) <= set(found), f"The keys are {found}; they should be {COLUMNS}.")
+    expect(set(COLUMNS) <= set(found), f"Your dict has the keys {found}, but it needs {COLUMNS}.")
     columns = {key: expect_type(got[key], np.ndarray, key) for key in COLUMNS}
     lengths = {key: len(column) for key, column in columns.items()}
-    expect(len(set(lengths.values())) == 1, f"All columns must have the same length; yours have {lengths}.")
-    obs = columns["obs"], columns["next_obs"]
-    expect(
-        all(each.shape[1:] == (3,) and each.dtype.kind in "fiu" for each in obs), "One row for each transition, please."
-    )
+    expect(len(set(lengths.values())) == 1, f"All arrays must have the same length, but yours have {lengths}.")
+    for key in ("obs", "next_obs"):
+        shape, kind = list(columns[key].shape), columns[key].dtype.kind
+        expect(
+            shape[1:] == [3] and kind in "fiu",
+            f"`{key}` has the shape {shape}. It needs one row per transition, with the 3 numbers of one observation.",
+        )
     return list(zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def _expect_transitions(rows: list, wanted: list, seed: int) -> None:
     seeds, count = {want[0][0] for want in wanted}, len(rows)
-    expect({row[0][0] for row in rows} <= seeds, "Reset the environments with the seed, once, at the start.")
+    expect({row[0][0] for row in rows} <= seeds, "Reset the environments once, at the start, with the seed.")
     resets = sum(row[3][1] != row[0][1] for row in rows)
-    expect(resets == 0, f"Of your {count} transitions, {resets} lead from one episode into the next.")
-    happened, zeros = len(wanted), sum(row[2] == 0 for row in rows)
-    expect(count == happened or zeros, "A real step may earn 0: those that earned nothing are missing.")
-    expect(count == happened, f"{happened} transitions really happened; you have {count}.")
+    expect(resets == 0, f"Of your {count} transitions, {resets} lead from one episode to the next.")
+    happened, earned = len(wanted), sum(want[2] != 0 for want in wanted)
+    zeros = sum(row[2] == 0 for row in rows)
+    expect(
+        zeros or count != earned,
+        f"{happened} transitions really happened, and you have {count}: those with reward 0 are missing, but real steps can earn 0.",
+    )
+    expect(count == happened, f"{happened} transitions really happened, but you have {count}.")
     for row, want in zip(sorted(rows, key=itemgetter(0)), sorted(wanted, key=itemgetter(0)), strict=True):
         _expect_transition(row, want, seed)
 
@@ -347,7 +390,10 @@ def _expect_transition(row: tuple, want: tuple, seed: int) -> None:
     number, episode, clock = want[0]
     env, step = number - seed, clock + 1
     for name, mine, right in zip(COLUMNS, row, want, strict=True):
-        expect(agree(mine, right), f"Environment {env}, episode {episode}, step {step}: `{name}` came out as {mine}.")
+        expect(
+            agree(mine, right),
+            f"Environment {env}, episode {episode}, step {step}: your `{name}` is {mine}, not {right}.",
+        )
 
 
 def _transitions(scripts: list[list[dict]], steps: int, seed: int) -> list[tuple]:
@@ -368,53 +414,53 @@ question(
     """
     A training loop calls `env.reset(seed=0)` before every episode. What does the agent learn from?
 
-    a) From different episodes: the seed only makes the run repeatable.
-        It starts each *episode* the same way. Seed the first reset, and let the generator continue from there.
+    a) From different episodes, because the seed only makes the run reproducible.
+        The run is reproducible, but every *episode* starts the same way. Seed only the first reset, and let the generator continue.
     *b) From the same start and the same random numbers, over and over.
-        Right: each reset rewinds the random numbers. Pass a seed once, and none after that.
-    c) Nothing changes, since a seed is only for tests.
-        A seed rewinds the environment's random numbers, wherever you pass it.
+        Right. Each of these resets seeds the generator again, so pass a seed once, and none after that.
+    c) From the same episodes as without a seed, because seeds are only for tests.
+        Wherever you pass a seed, it sets the environment's random generator back to the same state.
     """,
 )
 
 question(
     "time_is_up",
     """
-    CartPole-v1 has been balanced for 500 steps, 1 point each; the last `step` says terminated=False, truncated=True. With gamma = 0.99, what belongs after the last step, as G_T?
+    A good policy has balanced CartPole-v1 for 500 steps, with a reward of 1 for each. The last `step` returned terminated=False and truncated=True. With gamma = 0.99, what should G_T be, the estimate of what follows?
 
-    a) 0: the episode is over.
-        That is what the old flag `done` led people to write. But the pole still stands: only our patience has ended.
-    *b) About 100: it would have continued, and 1 + 0.99 + 0.99² + … is 100.
-        Right. After `truncated` there is a future that we did not see; after `terminated` there is none.
-    c) 500, the rewards so far.
-        The past does not count: a return only looks ahead.
+    a) 0, because the episode is over.
+        Programs with a single `done` flag often do that. But the pole is still up, and only the limit ended the episode.
+    *b) About 100, because the policy could have continued, and 1 + 0.99 + 0.99² + … is 100.
+        Right. After truncation, there's a future that you haven't seen. After termination, there is none.
+    c) 500, the sum of the rewards so far.
+        A discounted return looks only ahead, so the past doesn't count.
     """,
 )
 
 question(
     "autoreset_frame",
     """
-    Gymnasium's default (next step): environment 2 has just returned terminated=True. What comes back for it from the next `envs.step(actions)`?
+    In Gymnasium's default mode (next-step), environment 2 has just returned terminated=True. What does the next `envs.step(actions)` return for it?
 
-    a) An exception: its episode is over.
-        That is the mode DISABLED. By default, vector environments reset themselves.
+    a) An exception, because its episode is over.
+        That's what happens in the DISABLED mode, if you don't reset it. By default, a vector environment does that for you.
     b) The first step of the new episode, with your action.
-        You have not seen its first observation yet, so you could not choose an action for it. A reset comes first.
-    *c) The first observation of a new episode, reward 0, and your action is ignored.
-        Right. It is a frame, but not experience: no action led from one observation to the other.
+        You haven't seen the first observation of that episode yet, so you couldn't choose an action for it. The reset comes first.
+    *c) The first observation of a new episode and a reward of 0, and it ignores your action.
+        Right. It's a frame, but it isn't experience, because no action led from the old observation to the new one.
     """,
 )
 
 question(
     "sixteen_cores",
     """
-    A step of your environment takes 10 µs, and your machine has 16 cores. You put 16 copies into an `AsyncVectorEnv`. Steps a second?
+    A step of your environment takes 10 µs, and your machine has 16 cores. You put 16 copies of the environment in an `AsyncVectorEnv`. How many steps per second do you get, compared with one environment in a plain loop?
 
     a) About 16 times as many.
-        Only if a message to a process and its answer took no time. You have measured what they take.
-    *b) Fewer than from one environment in a plain loop.
-        Right, most likely: a message to a process and back costs several steps of such an environment, for each copy.
-    c) As many: the cores do not matter.
-        They matter when a step takes long. Here the messages take longer than the steps.
+        You would if a message to a process and back took no time. You've measured how long it takes.
+    *b) Fewer.
+        Right, most likely. A message to a process and back takes as long as several of these steps, for each of the 16 copies.
+    c) Just as many, because cores make no difference.
+        They make a difference if a step takes long. Here, the messages take longer than the steps.
     """,
 )

@@ -49,8 +49,9 @@ class SimpleCorridor(gymnasium.Env):
 class SlowSimulator(gymnasium.Wrapper):
     """An environment whose steps take `seconds` on average: a stand-in for a game, a robot or a physics engine.
 
-    It sleeps, like a program that waits for another machine; with `busy=True` it keeps a core busy instead. With `spread=0`
-    each step takes the same time; with `spread=1` the times vary like those of an unreliable network (exponentially).
+    It sleeps, like a program that waits for another machine; with `busy=True`, it uses as many seconds of CPU time instead, so
+    steps that share a core take longer. With `spread=0`, each step takes the same time; with `spread=1`, the times vary like
+    those of an unreliable network (exponentially).
     """
 
     def __init__(self, env: gymnasium.Env, seconds: float = 0.005, spread: float = 0.0, busy: bool = False):
@@ -65,12 +66,13 @@ class SlowSimulator(gymnasium.Wrapper):
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
-        """Wait, then take the step."""
+        """Sleep or compute, then take the step."""
         seconds = self.seconds * (1 - self.spread + self.spread * self._dice.exponential())
-        end = time.perf_counter() + seconds
         if not self.busy:
             time.sleep(seconds)
-        while time.perf_counter() < end:  # keeps a core busy
+            return self.env.step(action)
+        end = time.thread_time() + seconds
+        while time.thread_time() < end:  # keeps a core busy
             pass
         return self.env.step(action)
 

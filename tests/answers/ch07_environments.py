@@ -68,6 +68,13 @@ class terminates_when_time_is_up(Corridor):
         return obs, reward, terminated or truncated, False, info
 
 
+@rejects("SimpleCorridor", says="`terminated` must say")
+class truncated_wins_in_the_last_step(Corridor):
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, reward, terminated and not truncated, truncated, info
+
+
 @rejects("SimpleCorridor")
 class truncated_whenever_it_ends(Corridor):
     def step(self, action):
@@ -101,6 +108,17 @@ class never_sets_its_steps_back(Corridor):
 class reset_ignores_the_seed(Corridor):
     def start(self):
         return random.randrange(self.length // 2)
+
+
+@rejects("SimpleCorridor", says="starts without a seed differed")
+class draws_from_numpys_global_generator(Corridor):
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            np.random.seed(seed)
+        return super().reset(seed=seed)
+
+    def start(self):
+        return np.random.randint(self.length // 2)
 
 
 @rejects("SimpleCorridor")
@@ -140,6 +158,12 @@ class starts_anywhere(Corridor):
 class never_starts_on_the_last_square_of_the_left_half(Corridor):
     def start(self):
         return int(self.np_random.integers(0, self.length // 2 - 1))  # NumPy leaves the upper end out
+
+
+@rejects("SimpleCorridor")
+class rounds_the_half_up(Corridor):
+    def start(self):
+        return int(self.np_random.integers((self.length + 1) // 2))
 
 
 @rejects("SimpleCorridor")
@@ -186,6 +210,13 @@ class a_space_of_numbers_of_squares(Corridor):
 
     def observe(self):
         return self.position
+
+
+@rejects("SimpleCorridor", says="type float64")
+class a_space_of_another_type_than_its_arrays(Corridor):
+    def __init__(self, length=10, max_steps=50):
+        super().__init__(length, max_steps)
+        self.observation_space = gymnasium.spaces.Box(0, length - 1, (1,), np.float64)
 
 
 @rejects("SimpleCorridor")
@@ -275,6 +306,19 @@ def says_terminated_for_any_end(env, policy, seed):
     return loops_forever_and_breaks(env, policy, seed) | {"terminated": True}
 
 
+@rejects("rollout", says="`terminated` was True")
+def says_terminated_unless_it_was_truncated(env, policy, seed):
+    flags = []
+
+    class Watched(gymnasium.Wrapper):
+        def step(self, action):
+            result = self.env.step(action)
+            flags.append(result[3])
+            return result
+
+    return loops_forever_and_breaks(Watched(env), policy, seed) | {"terminated": not flags[-1]}
+
+
 @rejects("rollout")
 def returns_the_sum_of_the_rewards(env, policy, seed):
     return loops_forever_and_breaks(env, policy, seed)["rewards"].sum()
@@ -284,6 +328,20 @@ def returns_the_sum_of_the_rewards(env, policy, seed):
 def sums_for_each_step(rewards, gamma, bootstrap=0.0):
     future = [*rewards, bootstrap]
     return [sum(gamma**k * r for k, r in enumerate(future[t:])) for t in range(len(rewards))]
+
+
+@rejects("discounted_returns", says="last step's comes first")
+def forgets_to_turn_them_around(rewards, gamma, bootstrap=0.0):
+    return sums_for_each_step(rewards, gamma, bootstrap)[::-1]
+
+
+@rejects("discounted_returns", says="only integers")
+def an_array_like_the_rewards(rewards, gamma, bootstrap=0.0):
+    returns, following = np.zeros_like(rewards), bootstrap
+    for step in reversed(range(len(rewards))):
+        following = rewards[step] + gamma * following
+        returns[step] = following
+    return returns
 
 
 @rejects("discounted_returns")
@@ -354,6 +412,11 @@ def counts_the_resets_as_experience(envs, policy, steps, seed):
     return as_columns(collected(envs, policy, steps, seed))
 
 
+@rejects("vector_rollout", says="lead from one episode")
+def leaves_out_the_last_step_in_place_of_the_reset(envs, policy, steps, seed):
+    return as_columns([row for row in collected(envs, policy, steps, seed) if not (row[4] or row[5])])
+
+
 @rejects("vector_rollout")
 def drops_the_last_step_and_the_reset(envs, policy, steps, seed):
     return as_columns([row for row in collected(envs, policy, steps, seed) if not (row[4] or row[5] or row[6])])
@@ -420,7 +483,12 @@ def an_array_without_dimensions(obs):
     return np.array(obs[2] + obs[3] > 0, int)
 
 
-@rejects("cartpole_policy", says="whole number")
+@accepts("cartpole_policy")
+def a_truth_value_of_python(obs):
+    return bool(obs[2] + obs[3] > 0)  # CartPole takes it: True is an integer
+
+
+@rejects("cartpole_policy", says="of type bool")
 def a_truth_value(obs):
     return obs[2] + obs[3] > 0  # CartPole's own `step` refuses NumPy's
 

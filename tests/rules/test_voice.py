@@ -49,6 +49,7 @@ FIELD = [
     (r"(?<!pre)(?<!post)\bprocessors?\b", "", '"CPU"', "It has two processors."),
     (r"\bhand(s|ed|ing)? over\b", "", '"deliver" or "pass"', "What you hand over is read."),
     (r"\b(the|its) playing\b", "", '"sampling"', "Only the playing gets faster."),
+    (r"\bplayers?\b", "ch07", '"actor" or "sampler"', "Each player has an environment."),
     (r"\bsurprises?\b", "ch08|ch09", '"TD error"', "The surprise is large."),
     (r"\bprices?\b", "ch08", '"overhead" or "cost"', "Each has its price."),
     (r"\bsend(s|ing)? off\b|\bsent off\b", "ch08", '"start" or "launch"', "It is sent off again."),
