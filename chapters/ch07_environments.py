@@ -52,15 +52,15 @@ Games, robots, and power plants all fit behind two methods, which [Gymnasium](ht
 
 `reset` starts an [episode](../docs/glossary.md#episode), and `step` continues it until one of two flags is set:
 
-- `terminated`: the task itself is over, because the agent has arrived, fallen, or won.
+- `terminated`: the task itself is over; the agent has arrived, fallen, or won.
 - `truncated`: something outside the task has cut the episode off ([truncation](../docs/glossary.md#truncation)), usually a limit on the number of steps.
 
-The fifth value, `info`, is a dict for people and tools, not for the policy.
-In Gymnasium's predecessor, Gym, `step` returned four values until version 0.26, with a single `done` flag ([Old names](../docs/old_names.md)).
+The fifth value, `info`, is a dict, usually for people and tools rather than for the policy.
+In Gym, Gymnasium's predecessor, `step` returned four values until version 0.26, with a single `done` flag ([Old names](../docs/old_names.md)).
 
 FrozenLake is a 4 × 4 grid of ice with four holes, and the goal is at the bottom right.
 The observation is the number of the agent's square.
-The ice is slippery: one time in three, the agent moves where it wants to, and otherwise it slides to one side or the other.
+The ice is slippery: one time in three, the agent goes where it wants to, and otherwise it slides to one side or the other.
 Here's an episode with random actions:
 """
 
@@ -83,8 +83,7 @@ r"""
 Almost every random episode ends in a hole, without a reward, after about eight steps on average.
 Compare the titles with the pictures: where did the agent slip?
 
-This course draws its environments with `Drawn`.
-Gymnasium can draw them, too, with `render_mode="rgb_array"` and `pygame`.
+Gymnasium can also draw its environments itself, with `render_mode="rgb_array"` and `pygame`.
 
 Why does the end of an episode need two flags?
 They say different things about the future, as you'll soon see.
@@ -112,11 +111,11 @@ for name in names:
 # %% [markdown]
 r"""
 In CartPole, you balance a pole on a cart by pushing the cart to the left or to the right.
-You observe the position and velocity of the cart, and the angle and angular velocity of the pole.
+The observation contains the position and velocity of the cart, and the angle and angular velocity of the pole.
 The velocities have no limit, so `Box` shows `inf`.
 
-In the first name, the part before the colon is a module, which Gymnasium imports because it registers `SimpleCorridor-v0`.
-That works in every process, which will matter later in this chapter.
+In the first name, the part before the colon is a module, which registers `SimpleCorridor-v0` when Gymnasium imports it.
+That works in every process.
 """
 
 # %% [markdown]
@@ -135,8 +134,8 @@ Now write a corridor with an exit at its end:
 - The observation is the number of the agent's square, as an array of shape [1] and type `float32`, PyTorch's default.
   Its space is a `Box` of that type, from the first square to the last.
 
-Start `reset` with `super().reset(seed=seed)`, which gives the environment a NumPy random generator, `self.np_random`, and seeds it if you pass a seed.
-Draw random numbers only from this generator, so that a seed reproduces the episode in any process.
+Start `reset` with `super().reset(seed=seed)`: if there's a seed, it seeds `self.np_random`, the environment's NumPy random generator.
+Draw random numbers only from this generator, so that a seed reproduces an episode in any process.
 
 Leave the `observation` method as it is.
 It reads the agent's square from `self.position`, and so does `Drawn`.
@@ -205,8 +204,7 @@ if passed("SimpleCorridor"):
 
 # %% [markdown]
 r"""
-RLlib's example of a custom environment is a corridor with other rules.
-Every episode starts on square 0, the exit is square number `corridor_length`, a step earns −0.01 or, at the exit, a random reward between 0.5 and 1.5, and nothing is truncated.
+RLlib's example of a custom environment is a corridor with other rules: every episode starts on square 0, the exit is square number `corridor_length`, a step earns −0.01 or, at the exit, a random reward between 0.5 and 1.5, and nothing is truncated.
 """
 
 # %%
@@ -225,7 +223,7 @@ The loop around `step` is the same for every environment and every policy, so wr
 `rollout` runs one episode and returns it as a dict.
 `policy` is any function that takes an observation and returns an action.
 
-There's one observation more than there are actions: the first one comes from `reset`, and the last one from the last step.
+There's one more observation than there are actions: the first one comes from `reset`, and the last one from the last step.
 The check also records your calls: one `reset`, with the seed, and then the steps.
 """
 
@@ -283,7 +281,8 @@ r"""
 ## The discounted return looks ahead from a step
 
 How much was a single step worth?
-It can be worth more than its own reward, because a good push pays off later, but what came before it doesn't count.
+It can be worth more than its own reward, because a good push pays off later.
+What came before it doesn't count.
 The [discounted return](../docs/glossary.md#discounted-return) of step $t$ adds up the rewards from that step on, and gives a reward less weight the further away it is:
 
 $$G_t = r_t + \gamma\, r_{t+1} + \gamma^2 r_{t+2} + \dots = r_t + \gamma\, G_{t+1}, \qquad 0 \le \gamma \le 1.$$
@@ -342,7 +341,7 @@ measured("first_return", weights @ [1, 2, 3, 8])
 
 # %% [markdown]
 r"""
-The estimate counts like one more reward: it adds an eighth of 8 to the 2.75 that come from the three rewards.
+The estimate counts like one more reward: an eighth of it, 1, is added to the 2.75 from the three rewards.
 
 How far ahead does a step look?
 The next cell plots the returns of an episode of 40 steps whose only reward is a 1 at the end.
@@ -367,7 +366,8 @@ With 0.99, which most of this course uses, it counts even in the first one.
 r"""
 ## A one-line policy beats a random one
 
-Before you train an agent, find out how far a simple rule gets: you'll have a baseline and a test of your environment.
+Before you train an agent, find out how far a simple rule gets.
+You'll have a baseline, and you'll have tested your environment.
 
 A CartPole episode terminates when the pole leans by more than 12° or when the cart is more than 2.4 from the middle, and it's truncated after 500 steps.
 The obvious rule looks at the angle alone and pushes toward the side to which the pole leans.
@@ -393,7 +393,6 @@ The rule lasts for about 40 steps.
 It pushes until the pole has swung through the middle, and by then, the pole is too fast to be stopped on the other side.
 
 Write `cartpole_policy`, which keeps an episode going for **200 steps** from every start that `reset` draws.
-The check tries 20 of them.
 Right is positive, and angles are in radians.
 """
 
@@ -481,8 +480,8 @@ class SlowStep(gymnasium.Wrapper):
 ```
 
 In this course, `SlowSimulator` stands in for physics engines, games, and web shops, which take milliseconds per step.
-It sleeps like this one, as if another machine did the work.
-With `busy=True`, it uses as much CPU time instead, like a simulator that runs on your machine.
+Like `SlowStep`, it sleeps, as if another machine did the work.
+With `busy=True`, it uses CPU time instead, like a simulator that runs on your machine.
 """
 
 # %% [markdown]
@@ -493,11 +492,12 @@ A [vector environment](../docs/glossary.md#vector-environment) holds $N$ environ
 `SyncVectorEnv` steps its environments one after the other, in your process.
 `AsyncVectorEnv` starts a process for each of them.
 
-Their episodes end at different times, and stopping all of them whenever one ends would waste time.
-So by default, a vector environment resets the ones that have ended, which is called [autoreset](../docs/glossary.md#autoreset).
+When an episode ends, the vector environment resets that environment by default, and the others continue.
+This is called [autoreset](../docs/glossary.md#autoreset).
 
-The next cell steps two environments that observe the numbers of the episode and the step, and whose reward is the number of the step.
-Episodes have two steps in environment A and three in B.
+The next cell steps two environments, A and B.
+Their observations are the numbers of the episode and of the step, and the reward is the number of the step.
+Episodes have two steps in A and three in B.
 
 **Predict:** A's first episode ends with step 2, and you call `step` again.
 What do you get from A?
@@ -513,16 +513,18 @@ measured("after_the_end", table.data["A"][3])
 
 # %% [markdown]
 r"""
-Row 0 shows what `reset` returned, and each other row is a [frame](../docs/glossary.md#frame), which is what one call of `envs.step` returned.
+Row 0 shows what `reset` returned.
+Below it, each cell is a [frame](../docs/glossary.md#frame): what one call of `envs.step` returned for one environment.
 The frame after each `END` shows step 0 and reward 0.
 In this frame, the environment was only reset, and *it ignored your action*.
 So the frame **isn't experience**: no action led from the observation before it to the one that it shows.
 
-There are three autoreset modes, and a program that learns from a vector environment must know which one it uses:
+There are three autoreset modes, and a learning program must know which one it uses:
 
-![In next-step mode, the default, the reset takes a frame of its own; in same-step mode, the first observation of the next episode replaces the last one, which is kept in the infos; in disabled mode, you call reset yourself](../img/ch07_autoreset.svg)
+![In next-step mode, the reset takes a frame of its own; in same-step mode, it replaces the last observation; in disabled mode, you call reset yourself](../img/ch07_autoreset.svg)
 
-In disabled mode, you reset the environments that have ended, and only if there are any, because an empty mask raises an `AssertionError`:
+In disabled mode, you reset the environments that have ended.
+A mask that's False for all of them raises an `AssertionError`, so test it first:
 
 ```python
 ended = terminated | truncated
@@ -539,8 +541,8 @@ autoreset_table(AutoresetMode.SAME_STEP, lengths=[2, 3], steps=7)
 # %% [markdown]
 r"""
 The last observation of every episode is missing, because the row with `END` already shows the first one of the next episode.
-You find it in `infos["final_obs"]`.
-If a program doesn't read it there, an episode's last step seems to lead to the next episode's start.
+It's in `infos["final_obs"]`.
+To a program that doesn't look there, the last step of one episode seems to lead to the start of the next.
 """
 
 # %%
@@ -608,17 +610,12 @@ if passed("vector_rollout"):
 
 # %% [markdown]
 r"""
-A program that takes these frames for experience learns from transitions that never happened, mostly at the start, while episodes are short.
-"""
-
-# %% [markdown]
-r"""
 ## More environments in parallel are often slower
 
 "Vectorized" sounds like "fast", so measure it.
 Compare a single environment in a plain loop with eight in a `SyncVectorEnv` and eight in an `AsyncVectorEnv`.
-There are three kinds of environment: CartPole, one that also sleeps for 5 ms in each step, and one that also computes for 5 ms.
-The numbers are steps per second, of all environments together.
+There are three kinds of environment: the plain CartPole, one that sleeps for 5 ms in each step, and one that computes for 5 ms.
+The table shows steps per second, of all environments together.
 
 **Predict:** which way is the fastest for the plain CartPole, whose step takes a few microseconds?
 """
@@ -662,10 +659,10 @@ axes.legend(frameon=False);
 
 # %% [markdown]
 r"""
-The scale is logarithmic: each labeled line is ten times the one below it.
+The scale is logarithmic.
 
 - **CartPole**: the plain loop wins.
-  `SyncVectorEnv` adds the handling of arrays, and `AsyncVectorEnv` also messages to each process and back, which take many times as long as the step itself.
+  `SyncVectorEnv` has to handle arrays as well, and `AsyncVectorEnv` sends a message to each process and back, which takes many times as long as a step.
 - **Sleeping**: eight sleeps at the same time take little longer than one, so `AsyncVectorEnv` is about six to eight times as fast.
   `SyncVectorEnv` sleeps eight times in a row and gains nothing.
 - **Computing**: the processes need cores.
@@ -687,7 +684,8 @@ quiz("sixteen_cores", sixteen_cores)
 r"""
 ## In a vector environment, one network call serves many steps
 
-`SyncVectorEnv` pays off in the policy: a small network takes nearly as long for one observation as for sixteen, and in a vector environment, $N$ steps share one call of the network.
+`SyncVectorEnv` pays off when a network chooses the actions.
+A small network takes nearly as long for one observation as for sixteen, and in a vector environment, $N$ steps share one call of the network.
 
 A third kind of vector environment contains no environments at all.
 Gymnasium ships a CartPole written for arrays, in which each line of NumPy moves all of the carts.
@@ -721,8 +719,7 @@ r"""
 Without a network, `SyncVectorEnv` is no faster than a single environment.
 With a network, it wins clearly.
 The arrays win by far when they hold many carts, because all of the carts share the overhead of each Python line.
-Simulators such as [Brax](https://github.com/google/brax) do this on a GPU, with thousands of environments.
-Few environments are written this way, so most of this course is about the others.
+Simulators such as [Brax](https://github.com/google/brax) do this on a GPU, but few environments are written this way.
 """
 
 # %% [markdown]
@@ -784,10 +781,9 @@ measured("lockstep", comparison.ratio)
 
 # %% [markdown]
 r"""
-Lockstep takes nearly twice as long, because it waits for the longest of four sleeps in every step, and that's about twice as long as an average one.
+Lockstep takes nearly twice as long: in every step, it waits for the longest of four sleeps, which is on average about twice as long as a single one.
 
-This leads to distributed reinforcement learning.
-In [Chapter 8](ch08_rollouts.ipynb), actors collect experience in fragments, and you'll answer new questions.
+In [Chapter 8](ch08_rollouts.ipynb), actors collect experience in fragments, and new questions come up.
 How do the actors get the latest policy?
 What does it cost to send a fragment?
 And what if one actor is always the slowest?
@@ -803,20 +799,19 @@ If you're short of time, skip the section on the network, not this one.
 r"""
 ## What you can do now
 
-- You can run any environment with the same loop, and tell why an episode ended.
-- You can write environments that other programs accept.
+- You can run and write environments, and tell why an episode ended.
 - You can compute discounted returns, and bootstrap after a truncated episode.
 - You can collect from many environments without the frames that are only a reset.
-- You can predict whether processes, arrays, or a plain loop will be fastest, and measure it.
+- You can predict whether processes, arrays, or a plain loop will be the fastest, and measure it.
 
 ## Traps
 
 - **`while not terminated`** runs past the limit, and forever if the environment never terminates.
 - **The same seed in every `reset`** starts the same episode over and over, so seed only the first one.
 - **Treating `truncated` as `terminated`** teaches the agent that nothing good can follow a good state.
-- **Reset frames** in a vector environment aren't experience.
-  `envs.metadata["autoreset_mode"]` tells you the mode.
-- **An `AsyncVectorEnv` around a fast environment** is slower than a loop, so measure before you add processes.
+- **Reset frames** aren't experience.
+  `envs.metadata["autoreset_mode"]` tells you a vector environment's mode.
+- **An `AsyncVectorEnv` around a fast environment** is slower than a loop.
 
 ## Read on
 

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import gymnasium
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from coursekit.given.ch07_environments import shows_its_clock
+from coursekit.given.environments import SlowSimulator
 from coursekit.given.object_store import made
 from tests.rays import a_ray
 
@@ -29,10 +32,95 @@ def test_vector_environments_reset_in_the_next_step_by_default(mode):
     assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
 
 
+def counters(lengths: list[int], mode: AutoresetMode) -> SyncVectorEnv:
+    return SyncVectorEnv([lambda length=length: shows_its_clock(length) for length in lengths], autoreset_mode=mode)
+
+
+def test_a_mask_of_resets_without_any_is_an_error_in_disabled_mode():
+    envs = counters([2, 3], AutoresetMode.DISABLED)
+    envs.reset(seed=0)
+    with pytest.raises(AssertionError):
+        envs.reset(options={"reset_mask": np.zeros(2, bool)})
+    envs.reset(options={"reset_mask": np.array([True, False])})
+
+
+def test_an_environment_that_has_ended_cannot_be_stepped_in_disabled_mode():
+    envs = counters([1, 3], AutoresetMode.DISABLED)
+    envs.reset(seed=0)
+    envs.step(np.zeros(2, int))
+    with pytest.raises(AssertionError):
+        envs.step(np.zeros(2, int))
+
+
+def test_same_step_mode_keeps_the_last_observation_in_the_infos():
+    envs = counters([1, 3], AutoresetMode.SAME_STEP)
+    envs.reset(seed=0)
+    obs, _, _, _, infos = envs.step(np.zeros(2, int))
+    assert obs[0].tolist() == [0, 1, 0]
+    assert infos["final_obs"][0].tolist() == [0, 0, 1]
+
+
+def cartpole_steps(policy: Callable, seed: int) -> int:
+    """Return for how many steps a policy keeps CartPole going, up to its limit."""
+    env = gymnasium.make("CartPole-v1")
+    obs, _ = env.reset(seed=seed)
+    steps, terminated, truncated = 0, False, False
+    while not (terminated or truncated):
+        obs, _, terminated, truncated, _ = env.step(policy(obs))
+        steps += 1
+    return steps
+
+
+def test_the_angle_alone_holds_the_pole_for_about_40_steps_and_its_velocity_loses_half_the_carts_before_200():
+    angle, velocity = (
+        [cartpole_steps(lambda obs, at=at: int(obs[at] > 0), seed) for seed in range(50)] for at in (2, 3)
+    )
+    assert 35 < np.mean(angle) < 48
+    assert 0.3 < np.mean([steps < 200 for steps in velocity]) < 0.65
+
+
+def test_a_loop_that_ignores_truncated_runs_past_the_limit():
+    env = gymnasium.make("CartPole-v1")
+    obs, _ = env.reset(seed=0)
+    for _ in range(510):
+        obs, _, terminated, truncated, _ = env.step(int(obs[2] + 0.5 * obs[3] > 0))
+        assert not terminated
+    assert truncated
+
+
+def test_make_puts_three_wrappers_around_cartpole():
+    assert (
+        str(gymnasium.make("CartPole-v1")) == "<TimeLimit<OrderEnforcing<PassiveEnvChecker<CartPoleEnv<CartPole-v1>>>>>"
+    )
+
+
+def test_a_busy_simulator_uses_the_cpu_time_of_its_steps():
+    env = SlowSimulator(gymnasium.make("CartPole-v1"), seconds=0.01, busy=True)
+    env.reset(seed=0)
+    start = time.thread_time()
+    for _ in range(3):
+        env.step(0)
+    assert time.thread_time() - start >= 0.03
+
+
+@pytest.mark.slow
+def test_rllibs_corridor_has_the_rules_that_chapter_7_tells():
+    from ray.rllib.examples.envs.custom_gym_env import SimpleCorridor
+
+    env = SimpleCorridor({"corridor_length": 3})
+    assert env.reset(seed=1)[0].tolist() == [0]
+    assert [env.step(1)[0].item() for _ in range(2)] == [1, 2]
+    obs, reward, terminated, truncated, _ = env.step(1)
+    assert (obs.item(), terminated, truncated) == (3, True, False)
+    assert 0.5 <= reward <= 1.5
+    assert env.reset(seed=1)[0].tolist() == [0]
+    assert env.step(0)[1] == -0.01
+
+
 def test_cartpole_takes_an_integer_in_any_form_but_no_truth_value_of_numpy():
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
-    for action in (1, np.int64(1), np.array(1)):
+    for action in (1, np.int64(1), np.array(1), True):
         env.step(action)
     with pytest.raises(AssertionError):
         env.step(np.bool_(True))

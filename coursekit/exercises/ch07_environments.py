@@ -1,6 +1,6 @@
 """The judge's side of chapter 7."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -101,7 +101,7 @@ def _expect_drawn(seed: int, first: list[float], again: list[float]) -> None:
     expect(
         first == again,
         f"`reset(seed={seed})` and then 199 times `reset()`, all of it twice: the starts without a seed differed. "
-        "Draw every start from `self.np_random`, which only `super().reset(seed=seed)` creates and seeds.",
+        "Draw every start from `self.np_random`, and let only `super().reset(seed=seed)` seed it.",
     )
 
 
@@ -118,7 +118,7 @@ def _expect_left_half(squares: list[float], length: int) -> None:
     )
 
 
-def _named(squares: list[float]) -> str:
+def _named(squares: Iterable[float]) -> str:
     return ", ".join(f"{square:g}" for square in squares)
 
 
@@ -426,11 +426,11 @@ question(
 question(
     "time_is_up",
     """
-    A good policy has balanced CartPole-v1 for 500 steps, with a reward of 1 for each. The last `step` returned terminated=False and truncated=True. With gamma = 0.99, what should G_T be, the estimate of what follows?
+    A good policy has balanced CartPole-v1 for 500 steps, with a reward of 1 for each. The last `step` returned terminated=False and truncated=True. With gamma = 0.99, what should G_T be?
 
     a) 0, because the episode is over.
         Programs with a single `done` flag often do that. But the pole is still up, and only the limit ended the episode.
-    *b) About 100, because the policy could have continued, and 1 + 0.99 + 0.99² + … is 100.
+    *b) About 100, because it could have continued, and 1 + 0.99 + 0.99² + … is 100.
         Right. After truncation, there's a future that you haven't seen. After termination, there is none.
     c) 500, the sum of the rewards so far.
         A discounted return looks only ahead, so the past doesn't count.
@@ -440,21 +440,21 @@ question(
 question(
     "autoreset_frame",
     """
-    In Gymnasium's default mode (next-step), environment 2 has just returned terminated=True. What does the next `envs.step(actions)` return for it?
+    In Gymnasium's default mode, environment 2 has just returned terminated=True. What does the next `envs.step(actions)` return for it?
 
     a) An exception, because its episode is over.
         That's what happens in the DISABLED mode, if you don't reset it. By default, a vector environment does that for you.
     b) The first step of the new episode, with your action.
         You haven't seen the first observation of that episode yet, so you couldn't choose an action for it. The reset comes first.
-    *c) The first observation of a new episode and a reward of 0, and it ignores your action.
-        Right. It's a frame, but it isn't experience, because no action led from the old observation to the new one.
+    *c) The first observation of a new episode, and a reward of 0, whatever your action is.
+        Right. The reset ignores your action, so this frame isn't experience.
     """,
 )
 
 question(
     "sixteen_cores",
     """
-    A step of your environment takes 10 µs, and your machine has 16 cores. You put 16 copies of the environment in an `AsyncVectorEnv`. How many steps per second do you get, compared with one environment in a plain loop?
+    A step of your environment takes 10 µs. You put 16 copies of it in an `AsyncVectorEnv`, on 16 cores. How many steps per second do you get, compared with one environment in a plain loop?
 
     a) About 16 times as many.
         You would if a message to a process and back took no time. You've measured how long it takes.
