@@ -25,10 +25,9 @@ import ray
 import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from coursekit import SlowSimulator, begin, budget, check, compare_times, hint, measured, passed, predict, progress
-from coursekit import quiz, solution
+from coursekit import Drawn, SlowSimulator, begin, budget, check, compare_times, film, hint, measured, passed, predict
+from coursekit import progress, quiz, solution, strip
 from coursekit.given.ch07_environments import autoreset_table, run_one, steps_per_second
-from coursekit import Drawn, film, strip
 
 begin("ch07_environments")
 
@@ -621,7 +620,7 @@ The table shows steps per second, of all environments together.
 """
 
 # %% tags=["demo"]
-predict("fastest_cartpole", ..., ["one", "SyncVectorEnv of 8", "AsyncVectorEnv of 8"])
+predict("fastest_cartpole", ..., ["one in a loop", "SyncVectorEnv of 8", "AsyncVectorEnv of 8"])
 
 # %% tags=["demo"]
 def cart():
@@ -635,7 +634,7 @@ kinds = {
     "computes for 5 ms": lambda: SlowSimulator(cart(), seconds=0.005, busy=True),
 }
 ways = {
-    "one": lambda make: make(),
+    "one in a loop": lambda make: make(),
     "SyncVectorEnv of 8": lambda make: SyncVectorEnv([make] * 8),
     "AsyncVectorEnv of 8": lambda make: AsyncVectorEnv([make] * 8),
 }
@@ -705,7 +704,7 @@ def choose(obs):
     return network(torch.as_tensor(obs)).argmax(-1).numpy()
 
 
-setups, steps, speeds = {"one": cart(), "SyncVectorEnv of 16": SyncVectorEnv([cart] * 16)}, budget(15_000, 2000), {}
+setups, steps, speeds = {"one in a loop": cart(), "SyncVectorEnv of 16": SyncVectorEnv([cart] * 16)}, budget(15_000, 2000), {}
 for count in (16, 256):
     arrays = gymnasium.make_vec("CartPole-v1", num_envs=count)
     setups[f"{type(arrays).__name__} of {count}"] = arrays
@@ -743,20 +742,20 @@ predict("lockstep", ...)  # times as long
 
 # %% tags=["demo"]
 def jittery():
-    """Return a CartPole whose steps take 5 ms on average, with random times."""
+    """Return a CartPole whose steps sleep for random times, 5 ms on average."""
     return SlowSimulator(cart(), seconds=0.005, spread=1.0)
 
 
 @ray.remote
 class Sampler:
-    """Holds an environment and runs it on its own."""
+    """Holds an environment and collects steps from it."""
 
     def __init__(self, seed):
         self.env = jittery()
         self.env.reset(seed=seed)
 
     def sample(self, steps):
-        """Run a fragment, and return its number of steps."""
+        """Collect a fragment of this many steps, and return their number."""
         for _ in range(steps):
             _, _, terminated, truncated, _ = self.env.step(self.env.action_space.sample())
             if terminated or truncated:

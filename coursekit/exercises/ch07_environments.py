@@ -304,7 +304,7 @@ def _expect_balance(answer: Answer, env: gymnasium.Env, episode: int, seed: int)
     takes, action = answer.probe(given.cartpole_takes, obs)
     expect(
         takes,
-        f"`cartpole_policy` returned {action}. CartPole takes only the integers 0 and 1; for a comparison, `int(...)` gives you one of them.",
+        f"`cartpole_policy` returned {action}. CartPole takes only the integers 0 and 1. To get one of them from a comparison, use `int(...)`.",
     )
     for step in range(1, 201):
         obs, _, terminated, _, _ = env.step(_action(answer, obs))
