@@ -114,7 +114,7 @@ The observation contains the position and velocity of the cart, and the angle an
 The velocities have no limit, so `Box` shows `inf`.
 
 In the first name, the part before the colon is a module, which registers `SimpleCorridor-v0` when Gymnasium imports it.
-That works in every process.
+So the name also works in other processes.
 """
 
 # %% [markdown]
@@ -129,7 +129,7 @@ Now write a corridor with an exit at its end:
   Square 0 has a wall, so moving left from there changes nothing.
 - Every step earns −0.1, except the one that reaches the exit, which earns 1 and terminates the episode.
 - The episode is truncated after `max_steps` steps.
-  If the last of these steps reaches the exit, `terminated` must be true, and `truncated` may be either.
+  If the last of these steps reaches the exit, `terminated` must be true, and `truncated` may be true or false.
 - The observation is the number of the agent's square, as an array of shape [1] and type `float32`, PyTorch's default.
   Its space is a `Box` of that type, from the first square to the last.
 
@@ -218,8 +218,8 @@ quiz("seed_every_episode", seed_every_episode)
 r"""
 ## One loop records an episode of any environment
 
-The loop around `step` is the same for every environment and every policy, so write it once.
-`rollout` runs one episode and returns it as a dict.
+The loop around `step` is the same for every environment and every policy, so you write it only once.
+Write `rollout`, which runs one episode and returns it as a dict.
 `policy` is any function that takes an observation and returns an action.
 
 There's one more observation than there are actions: the first one comes from `reset`, and the last one from the last step.
@@ -340,7 +340,7 @@ measured("first_return", weights @ [1, 2, 3, 8])
 
 # %% [markdown]
 r"""
-The estimate counts like one more reward: an eighth of it, 1, is added to the 2.75 from the three rewards.
+The return is 3.75: the three rewards add up to 2.75, and an eighth of the estimate is added, as if it were a fourth reward.
 
 How far ahead does a step look?
 The next cell plots the returns of an episode of 40 steps whose only reward is a 1 at the end.
@@ -556,7 +556,7 @@ quiz("autoreset_frame", autoreset_frame)
 r"""
 Now collect experience in the default mode.
 A [transition](../docs/glossary.md#transition) is one step of one environment: the observation, the action chosen for it, the reward, the next observation, and whether the episode terminated there.
-`vector_rollout` returns the transitions that really happened.
+Write `vector_rollout`, which returns the transitions that really happened.
 `policy` takes the observations of all environments and returns an array of actions.
 Reset the environments once, with the seed.
 """
@@ -616,7 +616,7 @@ Compare a single environment in a plain loop with eight in a `SyncVectorEnv` and
 There are three kinds of environment: the plain CartPole, one that sleeps for 5 ms in each step, and one that computes for 5 ms.
 The table shows steps per second, of all environments together.
 
-**Predict:** which way is the fastest for the plain CartPole, whose step takes a few microseconds?
+**Predict:** which of the three is the fastest for the plain CartPole, whose step takes a few microseconds?
 """
 
 # %% tags=["demo"]
@@ -733,8 +733,8 @@ One of four actors is still the slowest, but the others wait for it only once pe
 
 ![In lockstep, four environments wait for one another after every step; as actors, each runs a fragment of steps without waiting](../img/ch07_lockstep.svg)
 
-**Predict:** the steps sleep for random times, 5 ms *on average*.
-For the same number of steps, how many times as long as four actors does lockstep take?
+**Predict:** each step sleeps for a random time, 5 ms *on average*.
+How many times as long as four actors does lockstep take for the same number of steps?
 """
 
 # %% tags=["demo"]
