@@ -213,10 +213,13 @@ class a_space_of_numbers_of_squares(Corridor):
 
 
 @rejects("SimpleCorridor", says="type float64")
-class a_space_of_another_type_than_its_arrays(Corridor):
+class everything_in_float64(Corridor):
     def __init__(self, length=10, max_steps=50):
         super().__init__(length, max_steps)
         self.observation_space = gymnasium.spaces.Box(0, length - 1, (1,), np.float64)
+
+    def observe(self):
+        return np.array([self.position], float)
 
 
 @rejects("SimpleCorridor")
