@@ -81,8 +81,7 @@ strip(frames, titles, columns=5);
 r"""
 Almost every random episode ends in a hole, without a reward, after about eight steps on average.
 Compare the titles with the pictures: where did the agent slip?
-
-Gymnasium can also draw its environments itself, with `render_mode="rgb_array"` and `pygame`.
+(With `pygame` installed, Gymnasium draws its environments itself: `render_mode="rgb_array"`.)
 
 Why does the end of an episode need two flags?
 They say different things about the future, as you'll soon see.
@@ -183,8 +182,7 @@ check("SimpleCorridor", SimpleCorridor)
 
 # %% [markdown] tags=["solution"]
 r"""
-If the last allowed step reaches the exit, the episode is terminated and truncated at the same time.
-Then `terminated` decides, because there's no future left to estimate.
+If the last allowed step reaches the exit, `terminated` decides, because there's no future left to estimate.
 Many programs leave the limit to a wrapper, `TimeLimit`, which you'll meet below.
 """
 
@@ -203,7 +201,7 @@ if passed("SimpleCorridor"):
 
 # %% [markdown]
 r"""
-RLlib's example of a custom environment is a corridor with other rules: every episode starts on square 0, the exit is square number `corridor_length`, a step earns −0.01 or, at the exit, a random reward between 0.5 and 1.5, and nothing is truncated.
+RLlib's example of a custom environment is a corridor with other rules: every episode starts on square 0, the exit's reward is random, and nothing is truncated.
 """
 
 # %%
@@ -218,7 +216,7 @@ quiz("seed_every_episode", seed_every_episode)
 r"""
 ## One loop records an episode of any environment
 
-The loop around `step` is the same for every environment and every policy, so you write it only once.
+The loop around `step` is the same for every environment and every policy.
 Write `rollout`, which runs one episode and returns it as a dict.
 `policy` is any function that takes an observation and returns an action.
 
@@ -253,8 +251,7 @@ check("rollout", rollout)
 # %% [markdown] tags=["solution"]
 r"""
 The `terminated` flag is enough: if an episode ended without it, it was truncated.
-The most costly mistake is `while not terminated`.
-Such a loop runs past the limit, and if the environment never terminates, it runs forever.
+The most costly mistake is `while not terminated`, which ignores the limit.
 """
 
 # %% [markdown]
@@ -322,7 +319,7 @@ check("discounted_returns", discounted_returns)
 
 # %% [markdown] tags=["solution"]
 r"""
-You can also compute a forward sum for each step, but that takes about $T^2/2$ multiplications instead of $T$.
+A forward sum for each step is right, too, but takes about $T^2/2$ multiplications instead of $T$.
 """
 
 # %%
@@ -466,7 +463,7 @@ comparison
 r"""
 Each wrapper adds a Python call to every step.
 Three of them make a step this short a few percent longer, and you wouldn't notice them in a step of a millisecond.
-If the interval contains 1, these rounds can't tell the two apart, so run the cell again when your machine is less busy.
+If the interval contains 1, these rounds can't tell the two apart, so run the cell again.
 
 To write a wrapper, override the method that you want to change.
 This one makes every step take longer:
@@ -642,7 +639,7 @@ ways = {
 # %% tags=["demo"]
 speeds, rounds = {}, budget(3, 2)
 for kind, make in kinds.items():
-    steps = budget(20_000, 4000) if kind == "CartPole" else budget(240, 64)
+    steps = budget(12_000, 4000) if kind == "CartPole" else budget(160, 64)
     for way, open_envs in ways.items():
         with contextlib.closing(open_envs(make)) as envs:  # at the end of the block, its processes exit
             speeds[way, kind] = steps_per_second(envs, steps, rounds=rounds)  # of the fastest round
@@ -686,7 +683,7 @@ r"""
 `SyncVectorEnv` pays off when a network chooses the actions.
 A small network takes nearly as long for one observation as for sixteen, and in a vector environment, $N$ steps share one call of the network.
 
-A third kind of vector environment contains no environments at all.
+A third kind of vector environment contains no environments.
 Gymnasium ships a CartPole written for arrays, in which each line of NumPy moves all of the carts.
 If an environment has such a version, `gymnasium.make_vec` uses it unless you ask for another one.
 """
@@ -715,8 +712,7 @@ pandas.Series(speeds).unstack(0, sort=False).round(-2).astype(int)
 
 # %% [markdown]
 r"""
-Without a network, `SyncVectorEnv` is no faster than a single environment.
-With a network, it wins clearly.
+`SyncVectorEnv` is faster than a single environment only if a network chooses the actions.
 The arrays win by far when they hold many carts, because all of the carts share the overhead of each Python line.
 Simulators such as [Brax](https://github.com/google/brax) do this on a GPU, but few environments are written this way.
 """
@@ -726,7 +722,7 @@ r"""
 ## In lockstep, every environment waits for the slowest
 
 In a real simulator, some steps are slower than others.
-An `AsyncVectorEnv` works in *lockstep*: no environment starts its next step before all of them have finished the current one, so the slowest sets the pace of every step.
+An `AsyncVectorEnv` works in *lockstep*: no environment starts its next step before all of them have finished the current one.
 
 An actor (Chapter 3) can do better, because it holds its own environment and runs a [fragment](../docs/glossary.md#fragment) of many steps before it returns.
 One of four actors is still the slowest, but the others wait for it only once per fragment, and over many steps, fast and slow ones average out.
@@ -801,12 +797,12 @@ r"""
 - You can run and write environments, and tell why an episode ended.
 - You can compute discounted returns, and bootstrap after a truncated episode.
 - You can collect from many environments without the frames that are only a reset.
-- You can predict whether processes, arrays, or a plain loop will be the fastest, and measure it.
+- You can predict whether processes, arrays, or a plain loop are the fastest.
 
 ## Traps
 
 - **`while not terminated`** runs past the limit, and forever if the environment never terminates.
-- **The same seed in every `reset`** starts the same episode over and over, so seed only the first one.
+- **The same seed in every `reset`** starts the same episode over and over.
 - **Treating `truncated` as `terminated`** teaches the agent that nothing good can follow a good state.
 - **Reset frames** aren't experience.
   `envs.metadata["autoreset_mode"]` tells you a vector environment's mode.

@@ -106,20 +106,20 @@ def _expect_drawn(seed: int, first: list[float], again: list[float]) -> None:
 
 
 def _expect_left_half(squares: list[float], length: int) -> None:
-    half = range(length // 2)
-    outside, never = sorted(set(squares) - set(half)), sorted(set(half) - set(squares))
+    half, resets = range(length // 2), len(squares)
+    outside, never = _named(set(squares) - set(half)), _named(set(half) - set(squares))
     expect(
         not outside,
-        f"The left half goes up to square {half[-1]}, but some of {len(squares)} resets started on square {_named(outside)}.",
+        f"The left half goes up to square {half[-1]}, but some of {resets} resets started on square {outside}.",
     )
     expect(
         not never,
-        f"The left half goes up to square {half[-1]}, but none of {len(squares)} resets started on square {_named(never)}.",
+        f"The left half goes up to square {half[-1]}, but none of {resets} resets started on square {never}.",
     )
 
 
 def _named(squares: Iterable[float]) -> str:
-    return ", ".join(f"{square:g}" for square in squares)
+    return ", ".join(f"{square:g}" for square in sorted(squares))
 
 
 def _expect_walks(answer: Answer, length: int, max_steps: int, seed: int, walks: list[list[int]]) -> None:
