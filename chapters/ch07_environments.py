@@ -286,7 +286,7 @@ $$G_t = r_t + \gamma\, r_{t+1} + \gamma^2 r_{t+2} + \dots = r_t + \gamma\, G_{t+
 What comes after the last step?
 If the episode was terminated, nothing does, so $G_T = 0$.
 If it was truncated, there's a future that you haven't seen, and you can put an estimate of its return in place of $G_T$.
-This is called [bootstrapping](../docs/glossary.md#bootstrapping).
+This is called [bootstrapping](../docs/glossary.md#bootstrap).
 In Chapters 8 to 10, a network makes the estimate; here, it's an argument.
 
 **Predict:** an episode is truncated after the rewards 1, 2, and 3, and you estimate that what follows is worth 8.
