@@ -1,21 +1,21 @@
-# %% [markdown] you_learn_to="start a cluster by hand, submit jobs, know each process"
+# %% [markdown] you_learn_to="start a cluster by hand, submit jobs, and name each process"
 r"""
 # Chapter 6 · Clusters and jobs
 
-A cluster is a head node that other nodes join, and a job is a program that you leave there.
+A cluster is a head node that other nodes join, and a job is a program that runs there without you.
 
 *About 100 minutes · builds on [Chapters 1](ch01_tasks.ipynb) and [3](ch03_actors.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [5](ch05_faults.ipynb) help*
 
 The next chapter doesn't need this one.
-Clouds, Kubernetes and the cluster launcher have a chapter of their own, [24](ch24_deploy.ipynb).
+Clouds, Kubernetes, and the cluster launcher have a chapter of their own, [Chapter 24](ch24_deploy.ipynb).
 
 **What you will be able to do**
 
-- name every process of a Ray cluster, say what it is for, and see which a broken node lacks;
-- start a head and let other machines join it, with a token that keeps strangers out;
-- submit a job from the shell, from Python and over HTTP, and know for sure how it ended;
-- give each job the packages it needs, in its own versions, and know what that costs at the first start;
-- say what a job costs, and when to use a job, a task or Ray Client.
+- start a head node, and add worker nodes that show a token;
+- name every process of a Ray cluster, and find the one that a broken node lacks;
+- submit a job from the shell, from Python, and over HTTP, and find out how it ended;
+- give each job its own packages, and explain what they cost at the first start;
+- choose between a task, a job, and Ray Client.
 """
 
 # %%
@@ -32,7 +32,7 @@ import yaml
 from ray.job_submission import JobSubmissionClient
 from ray.util.state import list_jobs, list_nodes
 
-from coursekit import begin, budget, check, hint, passed, quiz, solution
+from coursekit import begin, budget, check, hint, measured, passed, predict, quiz, solution
 from coursekit.given import ch06_cluster as given
 from coursekit.given.own_cluster import OwnCluster
 
@@ -41,97 +41,139 @@ begin("ch06_cluster")
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans a hundred minutes, with `submit_rest` as homework.
-Let everyone run the next cell at once: a head takes ten to fifteen seconds on a small laptop, a minute on a busy one.
-You need no cloud account.
-Say early why this chapter never runs `ray stop`: it would end every Ray that your account may end, including the neighbours' on a server where the class shares one account.
+Have everyone run the head's cell at once: it takes ten to fifteen seconds on a small laptop and a minute on a busy one.
+You don't need a cloud account.
+Say early why this chapter never runs `ray stop`: it would stop every Ray instance that your account may stop, including your neighbors' on a server where the class shares one account.
 """
 
 # %% [markdown]
 r"""
-## One command starts the head
+## `ray start --head` starts the head node
 
-So far `ray.init()` started Ray, and Ray ended with the notebook.
-A cluster outlives the programs that use it, so a separate command starts it.
-The first machine is the **head**:
+So far, `ray.init()` has started Ray, and Ray has stopped with the notebook.
+A real cluster outlives the programs that use it, so you start it with a command.
+The first machine of a cluster is the [head node](../docs/glossary.md#head-node):
 
     ray start --head
 
-On its own, that command takes Ray's standard ports, 6379, 8265, 10001 and 52365, and the folder `/tmp/ray`, and so collides with any other Ray on this machine.
-So the command below names free ports, where 0 means any free one, and a folder of its own.
-`OwnCluster` chooses them, and writes a **token**, a secret explained below.
-It stops only what it started: when you say so, when this notebook ends, and even when its kernel is killed.
-`--block` keeps the command in the foreground, as the parent of everything it starts.
+By default, this command uses the ports 6379, 8265, 10001, and 52365 and the folder `/tmp/ray`, so it can collide with another Ray instance on your machine.
+The next cell therefore passes a separate folder and other ports, where 0 means any free one.
+`OwnCluster` chooses them, and it creates a *token*, a secret that the next section explains.
+It stops only the processes that it started: when you say so, when this notebook exits, or when its kernel is killed.
+`--block` keeps the command in the foreground, as the parent of the processes that it starts.
 
-The head takes five to sixty seconds.
+Starting takes 5 to 60 seconds.
 
-**Predict:** how many processes will this one command start?
+**Predict:** how many processes does this one command start?
 """
 
+# %% tags=["demo"]
+predict("head_processes", ...)  # processes, including the command itself
+
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that already runs here: its references and actors are gone
 cluster = OwnCluster()
-given.use(cluster)  # the checks below look at this cluster, too
-given.small_environment(cluster)  # its Python: a section below says why it has one of its own
+given.use(cluster)  # the checks below use this cluster, too
+given.small_environment(cluster)  # a Python environment for it alone: a later section explains why
 began = time.perf_counter()
-head = cluster.start(  # what ray.init() did for you until now
+head = cluster.start(  # what ray.init() has done for you so far
     f"ray start --head --block --num-cpus=2 --port={cluster.port} --dashboard-port={cluster.dashboard_port} "
     f"--ray-client-server-port={cluster.client_port} --dashboard-agent-listen-port=0 "
     f"--temp-dir={cluster.folder}"
 )
-cluster.export()  # the token, for this notebook: as `export RAY_AUTH_MODE=token …` in a shell
+cluster.export()  # the token, for this notebook: like `export RAY_AUTH_MODE=token …` in a shell
 print(f"process {head.pid}, ready after {time.perf_counter() - began:.1f} s; address {cluster.address}")
 
 # %% tags=["demo"]
-lines = given.command_lines(cluster)  # of each living process, as `ps` shows them
-print(f"{len(lines)} processes")
+lines = given.command_lines(cluster)  # of each running process, as `ps` shows them
 for pid, words in lines.items():
-    print(f"{pid:7} {given.brief(words)}")  # without folders, 100 letters at most
+    print(f"{pid:7} {given.brief(words)}")  # without folders, at most 100 characters
+measured("head_processes", len(lines))
 
 # %% [markdown]
 r"""
 Most people guess three or four.
-Here is the whole family, on a head and on a worker node.
-About half of what you counted are the dashboard's helpers, in one box; each other kind has its own.
-Keep this picture: when a cluster misbehaves, first ask which box is missing.
+About half of the processes are helpers of the dashboard, which share one box in the picture; every other kind of process has its own:
 
-![Head node: GCS, dashboard with its API helpers, monitor, client server, and what every node has; worker node: raylet with object store, two agents, log monitor, workers; with what each does and what is lost when it dies](../img/ch06_anatomy.svg)
+![Head node: GCS, dashboard with its API helpers, monitor, client server, and what every node has; worker node: raylet with object store, two agents, log monitor, workers; with what each one does and what is lost when it dies](../img/ch06_anatomy.svg)
 
-Every node has the lower half: a **raylet** that manages it, two **agents**, a **log monitor** and **workers**.
-The head also has what the cluster needs only once: the **GCS** (global control service), the **dashboard**, the **monitor** (the autoscaler of Chapter 4) and the **client server**.
-`ps` shows them all under long command lines, told apart by these signs:
+When a cluster misbehaves, first ask which box is missing.
 
-| part | sign | where |
-|---|---|---|
-| `"gcs"` | the program is `gcs_server` | head |
-| `"dashboard"` | Python runs the script `dashboard.py` | head |
-| `"monitor"` | Python runs the script `monitor.py` | head |
-| `"client server"` | Python runs the module `ray.util.client.server` | head |
-| `"raylet"` | the program is `raylet` | every node |
-| `"log monitor"` | Python runs the script `log_monitor.py` | every node |
-| `"dashboard agent"` | the title `ray::DashboardAgent` | every node |
-| `"runtime env agent"` | the title `ray::RuntimeEnvAgent` | every node |
+The lower half runs on every node: a raylet, which manages the node, two **agents**, a [log monitor](../docs/glossary.md#log-monitor), and the workers.
+Only the head node runs what a cluster needs once: the GCS (Global Control Service), the [dashboard](../docs/glossary.md#dashboard), the **monitor**, which is the autoscaler from Chapter 4, and the **client server**.
 
-A command line comes as a list of words: the program with its folder, then its arguments.
-A process that gave itself a *title* has just that one word.
+The next cell shows what each process does, how much memory it uses, and which process started it.
+First, it joins the cluster for a moment and runs a task, so that there is a worker.
+"""
+
+# %% tags=["demo"]
+pandas.set_option("display.max_colwidth", 100)
+ray.shutdown()
+with ray.init(cluster.address, log_to_driver=False):
+    ray.get(ray.remote(lambda: "done").remote())  # its worker keeps running, and waits for another task
+    processes = given.anatomy(cluster)  # one row for each kind of process
+print(processes.MB.sum(), "MB, with shared memory counted more than once")
+processes
+
+# %% [markdown]
+r"""
+The raylet started the agents and the workers.
+If the raylet dies, they exit, too, and if an agent dies, the raylet exits.
+A worker is there because a driver had a task for it, and Ray may have started a second one in advance.
+
+`ray start --block` started the others, except for the dashboard's helpers, and it watches them.
+If one of them crashes or is killed with SIGKILL, the command stops the whole node, and systemd or Kubernetes can start a fresh one.
+If one of them exits after a SIGTERM, that doesn't count as a crash: the command keeps running, and so does the rest of the node.
+"""
+
+# %%
+### BEGIN SOLUTION
+who_must_not_die = "c"
+### END SOLUTION
+
+# %%
+quiz("who_must_not_die", who_must_not_die)
+
+# %% [markdown]
+r"""
+### Find the processes that a broken node lacks
+
+In the output of `ps`, you can tell the processes apart by these signs:
+
+| part | sign |
+|---|---|
+| on the head node: | |
+| `"gcs"` | the program `gcs_server` |
+| `"dashboard"` | Python with the script `dashboard.py` |
+| `"monitor"` | Python with the script `monitor.py` |
+| `"client server"` | Python with the module `ray.util.client.server` |
+| on every node: | |
+| `"raylet"` | the program `raylet` |
+| `"log monitor"` | Python with the script `log_monitor.py` |
+| `"dashboard agent"` | the title `ray::DashboardAgent` |
+| `"runtime env agent"` | the title `ray::RuntimeEnvAgent` |
+
+A command line is a list of words: the program with its folder, and then the arguments.
+A process that has given itself a *title* shows only that.
 Here are a monitor and an agent:
 
     ["/usr/bin/python3", "-u", "/…/ray/autoscaler/_private/monitor.py", "--gcs-address=10.0.0.7:6379", …]
     ["ray::DashboardAgent"]
 
-Everything else comes and goes or only helps: workers, under other titles that begin with `ray::`; the dashboard's helpers (`ray-dashboard-…`); the command `ray start` itself.
-Careful: the arguments of nearly every process mention the raylet and the GCS.
+Ignore all other processes: workers, whose titles also begin with `ray::`, the dashboard's helpers (`ray-dashboard-…`), and `ray start` itself.
+Don't search for parts of words: most command lines contain `--gcs-address=…`, for example.
 
-You get the processes of one node, which may be ill.
-Which parts does it lack?
-Find out whether it is the head: what would a healthy worker node never have?
+Write `what_is_missing`, which takes the command lines of one node and returns the parts of the table that the node should have but lacks.
+Your function has to find out by itself whether the node is the head node.
 """
 
 
 # %%
 def what_is_missing(processes):
-    """Return the parts of the table that this node should have and lacks, as a sorted list of their names.
+    """Return a list of the parts of the table that this node should have but lacks, in any order.
 
-    `processes` is a list of command lines, each a list of words. A node is the head if it has anything that only a head has.
+    `processes` is a list of command lines, each a list of words. A node that has at least one of the
+    parts that only a head node has is the head node.
     """
     ### BEGIN SOLUTION
     scripts = {"dashboard.py": "dashboard", "monitor.py": "monitor", "log_monitor.py": "log monitor"}
@@ -154,62 +196,30 @@ check("what_is_missing", what_is_missing)
 
 # %% [markdown] tags=["solution"]
 r"""
-The habit is worth more than the function: compare whole names.
-`pkill -f raylet` looks for a *part* of a command line; it also ends every worker and agent whose arguments mention the raylet, even in other people's clusters.
-And a node without a GCS is ill only if it is the head: know what belongs where before you look for what is missing.
+Comparing whole names is a habit that you also need in a terminal.
+`pkill -f` looks for a *part* of the command line, so `pkill -f monitor.py` kills the log monitor as well, and it does so in every cluster that your account may touch.
 """
 
 # %% [markdown]
 r"""
-Here is what each process does, and which one started it.
-The cell joins the cluster for a moment and runs a task, so there is a worker among them.
-"""
+## A token keeps strangers out of the cluster
 
-# %% tags=["demo"]
-pandas.set_option("display.max_colwidth", 100)
-ray.shutdown()
-with ray.init(cluster.address, log_to_driver=False):
-    ray.get(ray.remote(lambda: "done").remote())  # its worker stays, and waits for another task
-    processes = given.anatomy(cluster)  # one row for each kind of process
-print(processes.MB.sum(), "MB, counting what they share more than once")
-processes
-
-# %% [markdown]
-r"""
-The agents and the workers are children of the raylet: a raylet that dies takes them along, and it ends itself when an agent dies.
-The rest are children of `ray start --block`, which watches them: if one crashes or is killed with SIGKILL, it ends the whole node, so systemd or Kubernetes can start a fresh one.
-One that ends after a polite SIGTERM raises no alarm: the command keeps running without it, and you have an ill node like those above.
-A worker is there because a driver had a task for it, and Ray may have started a second ahead of need.
-The Python parts weigh more than the GCS and the raylet, which are C++.
-"""
-
-# %%
-### BEGIN SOLUTION
-who_must_not_die = "c"
-### END SOLUTION
-
-# %%
-quiz("who_must_not_die", who_must_not_die)
-
-# %% [markdown]
-r"""
-## A token keeps strangers out
-
-A head listens on ports, and runs any program it receives.
-A **token** keeps strangers out: one secret that all parts of the cluster share.
-So far `ray.init()` made a token, wrote it to `~/.ray/auth_token`, and switched tokens on.
-`ray start --head` uses that token if it exists; otherwise it only warns, and starts a cluster open to all.
-`ray start --address` never switches tokens on by itself.
-So set two variables in every shell, before every `ray` command:
+A head node listens on several ports, and it runs any program that is sent to them.
+With [token authentication](../docs/glossary.md#token-authentication), it only accepts requests that show the cluster's *token*, a secret.
+So far, `ray.init()` has turned this on, and if there was no token in `~/.ray/auth_token`, it has created one.
+`ray start --head` uses that token if it exists; otherwise it only warns, and starts a cluster that is open to everyone who can reach it.
+`ray start --address`, which adds a node, never turns token authentication on by itself.
+So set two variables in every shell, before any `ray` command:
 
     export RAY_AUTH_MODE=token
     export RAY_AUTH_TOKEN_PATH=/path/to/the/token      # without it: ~/.ray/auth_token
 
-`RAY_AUTH_TOKEN`, with the secret itself, takes precedence over the file.
-`ray get-auth-token --generate` prints your token, and makes one first if there is none.
-Over HTTP the token travels in a header, `Authorization: Bearer …`.
+With `RAY_AUTH_MODE=token`, `ray start` doesn't start without a token.
+`ray get-auth-token --generate` prints your token, and creates one first if there is none.
+If `RAY_AUTH_TOKEN` holds a token, that one takes precedence over the file.
+In an HTTP request, the token is part of a header: `Authorization: Bearer …`.
 
-Ask the dashboard for something, first without the token, then with it:
+Ask the dashboard for its version, first without the token, and then with it:
 """
 
 # %% tags=["demo"]
@@ -220,9 +230,8 @@ for headers in ({}, {"Authorization": f"Bearer {cluster.token}"}):
 
 # %% [markdown]
 r"""
-401: who are you?
-A wrong token gets 403: not you.
-The token says *who may ask*, but encrypts nothing, so even with a token keep a cluster in its own network or behind an SSH tunnel.
+The status 401 says that the request has no token; with a wrong token, you get 403.
+A token decides *who* may send requests, but it encrypts nothing, so keep the cluster on a private network or behind an SSH tunnel, too.
 """
 
 # %%
@@ -235,19 +244,22 @@ quiz("what_a_token_is_for", what_a_token_is_for)
 
 # %% [markdown]
 r"""
-## A second node needs an address and the token
+## A second node joins with the head's address and the token
 
-On a second machine you also run `ray start`, with `--address` and the head's address instead of `--head`.
+On the second machine, you also run `ray start`, but with `--address` and the head's address in place of `--head`.
 Two options say what the node offers: `--num-cpus`, and `--resources` as JSON.
-You can practise here, with that "second machine" on the same one: Ray counts raylets, not computers.
+You can practice this on a single machine, because Ray counts raylets, not computers.
 
-`join_node` returns what you would type there: the command as a list of words, and the environment variables it needs as a dictionary.
-Include `--block`, so the command stays in the foreground.
-No shell reads a list of words, so JSON needs no quotes around its own.
-`token_file` is a path on *that* machine: pass it on, do not read the file.
-The check first reads what you return, then runs the command, waits for the node, and stops it again.
+Write `join_node`, which returns what you would type on the second machine: the command, as a list of strings, and a dictionary with the environment variables that it needs.
 
-On macOS and Windows Ray refuses to build clusters of several nodes unless `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1` is set; `OwnCluster` has set it.
+- Include `--block`, so that the command stays in the foreground.
+- No shell reads the list, so the JSON needs no quotes around it.
+- `token_file` is a path on *that* machine, so pass it on without reading the file.
+
+The check first examines what you return.
+Then it runs the command, waits for the node, and stops it again.
+
+On macOS and Windows, Ray refuses to build a cluster of several nodes unless you set `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1`; here, `OwnCluster` has set it.
 """
 
 
@@ -255,7 +267,8 @@ On macOS and Windows Ray refuses to build clusters of several nodes unless `RAY_
 def join_node(address, token_file, cpus, resources):
     """Return (command, variables) for a node that joins the cluster at `address` and stays in the foreground.
 
-    The command is a list of words; the node offers `cpus` CPUs and `resources`, a dict of names and amounts.
+    The command is a list of strings, and the variables are a dict of strings. The node offers `cpus` CPUs
+    and `resources`, a dict of names and amounts.
     """
     ### BEGIN SOLUTION
     import json
@@ -270,14 +283,14 @@ check("join_node", join_node)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without the variables, `ray start --address` tries for some twenty seconds and then fails with `InvalidAuthToken`, when most people already suspect the firewall.
-All nodes need the same versions of Python and Ray, and the token's file must exist on each.
+Without the variables, `ray start --address` tries for about twenty seconds and then fails with `InvalidAuthToken`; by then, most people suspect the firewall.
+All nodes need the same versions of Python and Ray, and each needs a copy of the token.
 """
 
 # %% [markdown]
 r"""
-Now start one and look at it: yours, or a plain one until yours has passed.
-Which processes does a new node bring, and what does the head know about it?
+Now start a node with your command, or with a plain one until yours has passed.
+Which processes does a new node bring, and what does the head node know about it?
 """
 
 # %% tags=["demo"]
@@ -285,7 +298,7 @@ if passed("join_node"):
     command, variables = join_node(cluster.address, cluster.token_file, 1, {"robot": 2})
 else:
     command, variables = given.plain_node(cluster)  # one CPU and nothing else
-if budget(full=True, quick=not passed("join_node")):  # in quick mode the check's node is enough
+if budget(full=True, quick=not passed("join_node")):  # in quick mode, the check's node is enough
     second = cluster.start(command, variables)
     try:
         joined = given.anatomy(second)
@@ -298,38 +311,35 @@ if budget(full=True, quick=not passed("join_node")):  # in quick mode the check'
 
 # %% [markdown]
 r"""
-The command, a raylet, its agents and a log monitor: just the lower half of the picture.
-Workers come with work, as on the head.
-A `DEAD` node is the one the check started and stopped: the GCS remembers it.
-Only the head has the resource `node:__internal_head__`.
-The cell stopped the new node with a `SIGTERM` to its own `ray start --block`, so the node could say goodbye; Chapter 5 shows what happens when a node dies without a word.
+The node brings the command itself, a raylet, two agents, and a log monitor: the lower half of the picture.
+Workers start when there are tasks for them.
+A node that is listed as `DEAD` is the one that the check has stopped; the GCS keeps its record.
+Only the head node has the resource `node:__internal_head__`.
 
-> **`ray stop` ends every Ray on the machine** that your account may end: your other clusters, those of colleagues who share the account, and as root all of them.
-> On your own machine that is fine.
-> On a shared one, end the command you started.
+> **`ray stop` stops every Ray instance on the machine** that your account may stop: your other clusters, those of colleagues who share the account, and for root, all of them.
+> On a shared machine, stop the command that you started, as the cell did.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Half-time.
-Ask the room which boxes they would put on a machine of their own.
-With more than a few nodes, all that only the head has: give the head `--num-cpus=0`, so no ordinary task can starve the GCS.
+This is half-time.
+Ask the room which boxes of the picture they would put on a machine of their own.
+With more than a few nodes, the answer is everything that only the head node has: start it with `--num-cpus=0`, so that no ordinary task can starve the GCS.
 """
 
 # %% [markdown]
 r"""
-## A job is a program that runs there, without you
+## A job runs your program on the cluster, even if your laptop is off
 
-A task needs a driver, and so far the driver was your notebook.
-A **job** is a whole program, handed over as a shell command, the *entrypoint*.
-The cluster runs the driver itself, keeps its output, and remembers how it ended.
-Meanwhile your laptop may sleep.
+A task needs a driver, and so far, the driver has been your notebook.
+A [job](../docs/glossary.md#job) is a whole program: you submit a shell command, its [entrypoint](../docs/glossary.md#entrypoint), and the cluster runs the driver for you.
+The cluster also keeps the driver's output and records how the job ended.
 
-![Your request goes over HTTP to the dashboard, to the agent on the head, which starts a supervisor actor; the supervisor runs the entrypoint as a process: the driver, which asks raylets for workers; status and log go back](../img/ch06_job.svg)
+![Your request goes over HTTP to the dashboard and to the agent on the head node, which starts a supervisor actor; the supervisor runs the entrypoint as a process, the driver, which requests workers from raylets; status and log go back](../img/ch06_job.svg)
 
-The program runs elsewhere, so it needs its files and settings there: the **runtime environment**.
-`working_dir` is a folder that Ray packs, sends and unpacks; `env_vars` are variables; `pip` and `py_modules` bring packages.
-Here is a small project for it:
+The program runs on another machine, so it needs its files and settings there.
+They are described by its [runtime environment](../docs/glossary.md#runtime-environment): `working_dir` is a folder that Ray packs, uploads, and unpacks; `env_vars` sets environment variables; `pip` and `py_modules` bring packages.
+Here is a small project:
 """
 
 # %%
@@ -339,7 +349,7 @@ project.mkdir(exist_ok=True)
 import json, os, time
 import ray
 
-ray.init()  # inside a job, RAY_ADDRESS leads to the cluster
+ray.init()  # inside a job, RAY_ADDRESS is the cluster's address
 square = ray.remote(lambda x: x * x)
 print(os.environ["GREETING"], sum(ray.get([square.remote(x) for x in range(10)])))
 calls = []
@@ -352,44 +362,62 @@ print(json.dumps(calls))
 
 # %% [markdown]
 r"""
-### From the shell
+### Submit a job from the shell
 
-`ray job submit` sends the folder, submits the job, shows its output as it comes, and waits for the end; the exit code says whether the job succeeded.
-With `--no-wait` it returns at once.
-`cluster.shell` runs the command as a shell would, with the two variables set.
+`ray job submit` uploads the folder, submits the job, prints the job's output as it appears, and waits for the end.
+With `--no-wait`, it returns immediately.
+It finds the dashboard with `--address` or, as here, with `RAY_ADDRESS`, which takes precedence.
+`cluster.shell` runs a command as a shell would, with the token's two variables set.
 
-**Predict:** the program needs a fraction of a second; how long will the command take?
+**Predict:** the program itself works for a fraction of a second.
+How many seconds does the whole command take?
 """
+
+# %% tags=["demo"]
+predict("shell_command", ...)  # seconds
 
 # %% tags=["demo"]
 began = time.perf_counter()
 output = cluster.shell(
-    f"ray job submit --address {cluster.dashboard} --working-dir {project} "
+    f"env RAY_ADDRESS={cluster.dashboard} ray job submit --working-dir {project} "
     """--runtime-env-json '{"env_vars": {"GREETING": "from the shell:"}}' -- python squares.py"""
 )
 shell_seconds = time.perf_counter() - began
 submitted, _, log = output.partition("Tailing logs")
 task_calls = yaml.safe_load(next(line for line in log.splitlines() if line.startswith("[")))  # the times, for later
-hidden = ("[", "WebSocket")  # that list, and how the connection ended
+hidden = ("[", "WebSocket")  # that list, and how the connection was closed
 print("\n".join(line[:100] for line in log.splitlines()[1:] if line.strip() and not line.startswith(hidden)))
-print(f"\n{shell_seconds:.1f} s")
+measured("shell_command", shell_seconds)
 
 # %% [markdown]
 r"""
-That is long for a fraction of a second's work: the command must start a Python and import Ray before the job starts.
+It takes that long because the command has to start Python and import Ray before the job even starts, and then the job does the same on the cluster.
 
-### From Python
+The exit code is 1 if the job failed and 0 otherwise, *even if somebody stopped the job*, so a script that needs to know must ask for the status.
+
+What your tasks print also ends up in the job's output, with a prefix such as `(square pid=4711, ip=10.0.0.8)`.
+By default, if several workers print lines that differ only in words with numbers, you see the first one, and later `[repeated 9x across cluster]`.
+`RAY_DEDUP_LOGS=0` turns that off, as in this course's notebooks.
+"""
+
+# %% [markdown]
+r"""
+### Submit a job from Python
 
 `JobSubmissionClient` does the same without the shell.
-The job below fails on purpose.
+The job below fails on purpose: its program exits with code 3.
 
-**Predict:** does `submit_job` raise, since the job fails?
+**Predict:** does `submit_job` raise an exception for this job, or does it return?
 """
+
+# %% tags=["demo"]
+predict("submit_a_failing_job", ..., ["raises", "returns"])
 
 # %% tags=["demo"]
 client = JobSubmissionClient(cluster.dashboard)
 job = client.submit_job(entrypoint="""python -c 'print("step 1 of 3"); raise SystemExit(3)'""")
 print(job, client.get_job_status(job))
+measured("submit_a_failing_job", "returns")  # if it raised, the cell would end with its exception
 
 # %% tags=["demo"]
 given.end_of(client, job)  # waits until the job has ended
@@ -398,20 +426,23 @@ print("the last line of its log:", client.get_job_logs(job).splitlines()[-1])
 
 # %% [markdown]
 r"""
-Submitting worked, so it raises nothing: you get the *id* of a job that is `PENDING`.
-Next it is `RUNNING`, and in the end it has one of three final statuses: `SUCCEEDED`, `FAILED`, or `STOPPED` after a call of `stop_job`.
-For the result, keep asking, with pauses, and then look at *which* end it was.
-That deserves a function: it takes a client, and returns what the job printed, but only if the job succeeded.
+`submit_job` returned an ID, because submitting worked.
+At that moment, the job is `PENDING`; then it's `RUNNING`, and at the end it has one of three final statuses: `SUCCEEDED`, `FAILED`, or, after a call of `stop_job`, `STOPPED`.
+So if you need the result, poll the status, with pauses, until it's final, and then look at *which* one it is.
 
-The check first hands your function a pretend client, once for each way to end; then it runs a real job on your cluster.
+Write `submit_and_wait`, which takes a client, an entrypoint, and a runtime environment.
+It returns what the job printed, but only if the job succeeded.
+
+The check passes your function a fake client, once for each final status, and then it runs a real job on your cluster.
 """
 
 
 # %%
 def submit_and_wait(client, entrypoint, runtime_env):
-    """Return everything that the job has printed, once it has succeeded.
+    """Submit one job, wait for its end, and return everything that it printed if it succeeded.
 
-    Raises RuntimeError when the job ended in any other way; the error's message holds what the job printed.
+    Raise RuntimeError if the job ended in any other way; the error's message holds what the job printed.
+    Pause between two polls.
     """
     ### BEGIN SOLUTION
     job = client.submit_job(entrypoint=entrypoint, runtime_env=runtime_env)
@@ -428,36 +459,42 @@ check("submit_and_wait", submit_and_wait)
 
 # %% [markdown] tags=["solution"]
 r"""
-`status != "SUCCEEDED"` works because a status is text as well.
-Three classic mistakes: waiting `while status == "RUNNING"`, which ends at once because the job is still `PENDING`; waiting only for `SUCCEEDED`, which never ends if the job fails; and taking the end for success.
+You can compare `status` with `"SUCCEEDED"` because a `JobStatus` is also a string.
+There are three classic mistakes.
+`while status == "RUNNING"` stops at once, because the job is still `PENDING`.
+A loop that waits only for `SUCCEEDED` never stops if the job fails.
+And a job that has ended hasn't necessarily succeeded.
 """
 
 # %% [markdown]
 r"""
-### Over HTTP
+### Submit a job over HTTP
 
-Shell and Python both send HTTP requests to the dashboard, so any program in any language can do the same:
+The command and the Python client both send HTTP requests to the dashboard, so a program in any language can do the same:
 
-| | request | answers with |
+| | request | reply |
 |---|---|---|
-| submit | `POST /api/jobs/` with JSON: `entrypoint`, and if you like `runtime_env`, `submission_id`, `metadata` | `submission_id` |
+| submit | `POST /api/jobs/` with JSON: `entrypoint`, and optionally `runtime_env`, `submission_id`, `metadata` | `submission_id` |
 | status | `GET /api/jobs/ID` | `status`, `message`, … |
 | log | `GET /api/jobs/ID/logs` | `logs` |
 | all jobs | `GET /api/jobs/` | a list |
 | stop | `POST /api/jobs/ID/stop` | `stopped` |
 
-The final slash of `/api/jobs/` counts.
-If you choose the `submission_id`, Ray refuses a second request with the same id and answers with status 500.
-So if a shaky network or an impatient user sends a request twice, the job still runs once.
-The id is a field of its own: `metadata` is a note that travels with the job, and an id in there is not the job's.
+The slash at the end of `/api/jobs/` is needed.
+
+You can choose the [submission ID](../docs/glossary.md#submission-id) yourself.
+Then, if a shaky network or an impatient user sends the same request twice, the job runs only once: Ray refuses the second request with status 500.
+The ID has a field of its own; an ID inside `metadata` is only a note that Ray keeps with the job.
+
+Write `submit_rest`, which submits a job with a single request.
 """
 
 
 # %%
 def submit_rest(url, token, submission_id, entrypoint, runtime_env):
-    """Return the submission id with which the dashboard at `url` (http://host:port) answers; uses HTTP and nothing of Ray.
+    """Submit a job to the dashboard at `url` (http://host:port) over HTTP, and return the submission ID from its reply.
 
-    Raises an exception when the request is refused.
+    Raise an exception if the dashboard refuses the request.
     """
     ### BEGIN SOLUTION
     reply = requests.post(
@@ -474,16 +511,43 @@ check("submit_rest", submit_rest)
 
 # %% [markdown] tags=["solution"]
 r"""
-`json=` makes JSON of the dictionary and sets the content type; `data=` would send a form, as a web page does, and Ray refuses it.
-Without `raise_for_status` a refusal looks like a reply without an id.
+`json=` turns the dictionary into JSON and sets the content type; `data=` would send a form, as a web page does, and Ray refuses that.
+Without `raise_for_status`, a refusal surfaces as an error about JSON, which hides the reason.
 """
 
 # %% [markdown]
 r"""
-## Two jobs, two versions of a package
+## A runtime environment brings modules and packages to the workers
 
-If your job needs packages that the nodes lack, or other versions, `pip` in the runtime environment installs them for this job alone.
-The next cell makes a package in two versions, as *wheels*, so you need no network:
+A module that your driver can import may be missing where a task runs.
+Then the task raises `ModuleNotFoundError`.
+Runtime environments aren't only for jobs: `ray.init(runtime_env=...)` gives one to all tasks of your driver.
+`.options(runtime_env=...)` gives one to a single task or actor, but there, `working_dir` and `py_modules` must be URIs, not local folders.
+
+The task below imports a module of the project, first without a runtime environment and then with one:
+"""
+
+
+# %% tags=["demo"]
+def bonus():
+    """Return a number from a module of the project."""
+    import shaping
+
+    return shaping.BONUS
+
+
+(project / "shaping.py").write_text("BONUS = 0.5\n")
+for runtime_env in budget(full=[None, {"working_dir": str(project)}], quick=[None]):
+    with ray.init(cluster.address, runtime_env=runtime_env, log_to_driver=False):
+        try:
+            print("the task returned", ray.get(ray.remote(bonus).remote()))
+        except ModuleNotFoundError as error:
+            print("ModuleNotFoundError:", error.cause)
+
+# %% [markdown]
+r"""
+If your job needs packages that the nodes lack, or other versions of them, the `pip` field installs them for this job alone.
+The next cell makes two versions of a package, as [wheels](../docs/glossary.md#wheel), so that you need no network:
 """
 
 # %%
@@ -494,18 +558,21 @@ for version in ("1.0", "2.0"):
 # %% [markdown]
 r"""
 For packages from the internet, a list is enough: `{"pip": ["greeter==1.0"]}`.
-With options you need a dictionary, `{"pip": {"packages": [...], "pip_install_options": [...]}}`, and each word of pip's command line is an element of its own.
-`--find-links FOLDER` makes pip look in a folder too, and `--no-index` keeps it off the internet.
-On a real cluster the folder must exist on every node, or be the address of a server.
+If pip needs options, use a dictionary, `{"pip": {"packages": [...], "pip_install_options": [...]}}`, in which each word of pip's command line is a separate string.
+`--find-links FOLDER` makes pip look in a folder, too, and `--no-index` makes it ignore the package index on the internet.
+On a real cluster, the folder must exist on every node, or be the URL of a server.
 
-Write `pip_environment`.
+Write `pip_environment`, which takes the name and version of a package and the folder with its wheels.
 The check asks `pip` what it would install.
 """
 
 
 # %%
 def pip_environment(package, version, folder):
-    """Return a runtime environment that installs this version of a package from the wheels in a folder, without a network."""
+    """Return a runtime environment whose `pip` field installs this version of a package.
+
+    It takes the package from the wheels in a folder and never from the internet.
+    """
     ### BEGIN SOLUTION
     return {"pip": {"packages": [f"{package}=={version}"], "pip_install_options": ["--no-index", "--find-links", folder]}}
     ### END SOLUTION
@@ -516,15 +583,15 @@ check("pip_environment", pip_environment)
 
 # %% [markdown] tags=["solution"]
 r"""
-Ray writes the packages into a requirements file, which takes the same options, so `{"pip": ["--no-index", "--find-links FOLDER", "greeter==1.0"]}` works too.
-An exact version saves you a surprise: tomorrow's newest may be another one.
+Ray writes the packages to a requirements file, and those may contain the same options, so `{"pip": ["--no-index", "--find-links FOLDER", "greeter==1.0"]}` works, too.
+With an exact version, tomorrow's job installs the same package as today's.
 """
 
 # %% [markdown]
 r"""
-Now both versions at the same time, on the same node, and then the first one again.
-
-**Predict:** how long does the first start take, and how long the second?
+Now run a job with each version, both at the same time on the same node, and then the first one again.
+Compare how long the first start and the second one take.
+Together, they may take half a minute:
 """
 
 # %% tags=["demo"]
@@ -538,40 +605,44 @@ if passed("pip_environment"):
 
 # %% [markdown]
 r"""
-At the first start a node makes a virtual environment and `pip` fills it; then it stays for the next job that asks for exactly the same.
-Change one version in the list, and you wait again.
+At the first start, the node creates a virtual environment, and pip fills it.
+The node keeps this environment for the next job that requests exactly the same one.
+If you change a single version in the list, you wait again.
 
-If Ray itself runs in a virtual environment, it *copies* that with everything in it.
-So this cluster has a small one, which only borrows the course's packages.
+If Ray itself runs in a virtual environment, Ray *copies* all of that.
+This is why the chapter's cluster has a small one, which only borrows the course's packages.
 Compare what a job would have to copy:
 """
 
 # %% tags=["demo"]
 print(f"this cluster's environment: {1e6 * given.size(Path(cluster.scripts).parent):.0f} kB")
-print(f"the course's own: {given.size(sys.prefix):.1f} GB")
+print(f"the course's environment: {given.size(sys.prefix):.1f} GB")
 
 # %% [markdown]
 r"""
-On a cluster, put what all jobs need into the nodes' image, and use `pip` for what differs between jobs.
-`py_modules` sends a package of your own without installing it, as the last section does.
-`uv`, `conda` and `image_uri` are other fields of a runtime environment, for other tools.
+So on a cluster, put the packages that all jobs need into the nodes' image, and use `pip` for those that differ between jobs.
+`py_modules` uploads a package of your own without installing it, as the last section does.
+`uv`, `conda`, and `image_uri` are alternatives to `pip`.
 """
 
 # %% [markdown]
 r"""
-## Ray Client lends you a driver over there
+## Ray Client runs your notebook's driver on the head node
 
-To try things out from outside there is one more way: an address that begins with `ray://`.
-Your notebook then looks like a driver, but the real one is a process that the **client server** starts on the head for you.
-Every call travels there and back.
+To try things out from outside the cluster, you can use [Ray Client](../docs/glossary.md#ray-client): an address that begins with `ray://`.
+Your notebook then looks like a driver, but the real driver is a process on the head node that the client server starts for you.
+Every call travels from the notebook to that process, and every result travels back.
 
-**Predict:** a task call from a driver within the cluster takes a few milliseconds; `squares.py` has timed 100 of them.
-How long does it take over Ray Client?
+**Predict:** from a driver on the cluster, a task call takes a few milliseconds; `squares.py` has timed 100 of them.
+How many milliseconds does a call take over Ray Client?
 """
 
 # %% tags=["demo"]
-# with_patience: Ray Client gives up after 30 s, which a very busy machine can need; then it tries again
-ray.shutdown()  # a run of this cell that was interrupted may still be connected
+predict("client_call", ...)  # milliseconds
+
+# %% tags=["demo"]
+# with_patience: Ray Client gives up after 30 s, which may be too soon on a very busy machine; then it tries again
+ray.shutdown()  # if a run of this cell was interrupted, it may still be connected
 given.with_patience(lambda: ray.init(cluster.client_address, log_to_driver=False))
 square = ray.remote(lambda x: x * x)
 client_calls = []
@@ -580,23 +651,22 @@ for x in range(30):
     ray.get(square.remote(x))
     client_calls.append(time.perf_counter() - start)
 ray.shutdown()
-client_calls = client_calls[5:]  # the first also started a worker
-print(f"{1000 * median(task_calls[10:]):.1f} ms for a call from within the cluster (squares.py)")
-print(f"{1000 * median(client_calls):.1f} ms for a call over Ray Client")
+client_calls = client_calls[5:]  # the first call also started a worker
+print(f"{1000 * median(task_calls[10:]):.1f} ms per call from a driver on the cluster (squares.py)")
+print(f"{1000 * median(client_calls):.1f} ms per call over Ray Client")
+measured("client_call", 1000 * median(client_calls))
 
 # %% [markdown]
 r"""
-Ray Client is handy, but it has limits.
-The versions of Ray and Python must match on both sides.
-In a loop of small calls, each call pays for the round trip, and more on a real network than here.
-And the driver lives only as long as your connection: once that has been gone for more than 30 seconds, Ray ends everything it started.
-So play with Ray Client, and run what matters as a job.
+Over Ray Client, each small call also pays for the round trip, which is longer on a real network than within your machine.
+Ray must have the same version on both sides, and Python the same minor version, such as 3.11.
+And the driver depends on your connection: if that is lost for more than 30 seconds, the driver exits, and its tasks and actors stop.
 
 | | where the driver runs | survives your laptop | good for |
 |---|---|---|---|
-| `ray.init()` on a node of the cluster | on that node | if the node does | working on the head, JupyterLab included |
-| `ray.init("ray://…")` | lent to you, on the head | no | trying things out from a laptop |
-| a job | on the head (or wherever `entrypoint_num_cpus` and the like lead) | yes | everything that matters |
+| `ray.init()` on a node | on that node | yes | JupyterLab on the head node |
+| `ray.init("ray://…")` | on the head node | no | trying things out from a laptop |
+| a job | on the head node, unless it requests resources, for example with `entrypoint_num_cpus` | yes | everything that matters |
 """
 
 # %%
@@ -609,15 +679,19 @@ quiz("laptop_closed", laptop_closed)
 
 # %% [markdown]
 r"""
-## Submitting a job is not calling a task
+## A job takes much longer to start than a task
 
-`submit_job` and `.remote()` look alike: both return at once with a receipt.
-So it is easy to submit a job where a task would do.
-To see what each costs, the next cell submits jobs that do nothing, and notes when Ray answers the request and when the job ends.
+`submit_job` and `.remote()` look alike: both return immediately, one with an ID and the other with a reference.
+So it's tempting to submit a job where a task would do.
+
+The next cell submits jobs that do nothing, and it records when Ray replies and when each job has ended.
 You have already measured the rest.
 
-**Predict** three of them: a task call, the answer to a submission, and a whole job that does nothing.
+**Predict:** how many task calls, one after the other, take as long as one job that does nothing?
 """
+
+# %% tags=["demo"]
+predict("task_calls_per_job", ...)  # task calls
 
 # %% tags=["demo"]
 rounds = budget(5, 1)
@@ -625,13 +699,15 @@ idle = [given.seconds_of_job(client, "true") for _ in range(rounds)]
 squares = next(job for job in client.list_jobs() if job.entrypoint == "python squares.py")  # the one from the shell
 
 costs = {
-    "task call, in the cluster": task_calls[10:],
+    "task call, on the cluster": task_calls[10:],
     "task call, over Ray Client": client_calls,
-    "submission answered": [each["accepted"] for each in idle],
-    "job that does nothing, to its end": [each["end"] for each in idle],
-    "job that uses Ray, to its end": [(squares.end_time - squares.start_time) / 1000],
-    "the same, from the shell": [shell_seconds],
+    "submitting a job, until the reply": [each["accepted"] for each in idle],
+    "job that does nothing, until its end": [each["end"] for each in idle],
+    "job that uses Ray, until its end": [(squares.end_time - squares.start_time) / 1000],
+    "the same job, from the shell": [shell_seconds],
 }
+calls = median(costs["job that does nothing, until its end"]) / median(costs["task call, on the cluster"])
+measured("task_calls_per_job", calls)
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(9, 3.2), constrained_layout=True)
@@ -641,18 +717,18 @@ for row, seconds in enumerate(costs.values()):
     text = f"{middle:.1f} s" if middle >= 1 else f"{1000 * middle:.1f} ms"
     axes.annotate(text, (middle, row), xytext=(0, 7), textcoords="offset points", ha="center")
 axes.set_yticks(range(len(costs)), costs)
-axes.set(xscale="log", xlabel="seconds (each mark is ten times the one before)", ylim=(len(costs) - 0.5, -0.8))
+axes.set(xscale="log", xlabel="seconds (log scale)", ylim=(len(costs) - 0.5, -0.8))
 axes.margins(x=0.1)
-calls = median(costs["job that does nothing, to its end"]) / median(costs["task call, in the cluster"])
-axes.set_title(f"A job that does nothing costs as much as {calls:,.0f} task calls");
+axes.set_title(f"A job that does nothing takes as long as {calls:,.0f} task calls");
 
 # %% [markdown]
 r"""
-The answer to a submission comes within hundredths or tenths of a second, but the receipt is not the work.
-The job itself takes seconds, hundreds to thousands of times a task call, because it starts processes: a supervisor (a Ray actor, a Python with Ray in it), a shell, and for a job that uses Ray one more Python that imports it, plus its own workers.
-From the shell, the command `ray` comes on top.
+Did you expect so many?
+The reply comes within tens or hundreds of milliseconds, but it only says that Ray has accepted the job.
+The job itself takes seconds, because it starts processes: a supervisor, which is an actor in a new Python process, a shell, and, if the job uses Ray, another Python process that imports Ray, plus its workers.
+From the shell, the `ray` command comes on top.
 
-So use a job for *work that you wait for as a whole*, such as a training run or a nightly evaluation; within it, tasks and actors do the parallel work.
+So use a job for *work that you wait for as a whole*, such as a training run or a nightly evaluation; inside the job, tasks and actors do the parallel work.
 """
 
 # %%
@@ -665,53 +741,51 @@ quiz("job_or_task", job_or_task)
 
 # %% [markdown]
 r"""
-## The dashboard shows it, the state API lets you ask
+## The dashboard and the state API show what the cluster is doing
 
-Open the dashboard in a browser: the next cell prints its address and the token it asks for.
-*Jobs* lists what you have submitted, with logs; *Cluster* shows nodes, workers, memory and load.
-If the cluster is far away, bring the dashboard to your machine through a tunnel: `ssh -L 8265:localhost:8265 head`, or chapter 24's `ray dashboard cluster.yaml`.
+Open the dashboard in a browser; the next cell prints its address and the token.
+*Jobs* lists the jobs with their logs, and *Cluster* shows nodes, workers, memory, and load.
+If the cluster is far away, forward the dashboard's port: `ssh -L 8265:localhost:8265 head`.
 
-Behind the page is the **state API**, which answers the same questions in the shell and in Python:
+The [state API](../docs/glossary.md#state-api) answers the same questions in the shell and in Python:
 
 | | shell | Python (`ray.util.state`) |
 |---|---|---|
-| which nodes, alive and dead | `ray list nodes` | `list_nodes()` |
-| which jobs | `ray list jobs`, or `ray job list` | `list_jobs()` |
-| which actors, which tasks | `ray list actors`, `ray list tasks` | `list_actors()`, `list_tasks()` |
-| how many tasks of each function | `ray summary tasks` | `summarize_tasks()` |
-| a process's log | `ray logs worker-…` | `get_log()` |
-| slots, demand, autoscaler | `ray status` | – |
+| nodes, alive and dead | `ray list nodes` | `list_nodes()` |
+| jobs | `ray list jobs` | `list_jobs()` |
+| actors and tasks | `ray list actors`, `ray list tasks` | `list_actors()`, `list_tasks()` |
+| tasks per function | `ray summary tasks` | `summarize_tasks()` |
+| the log of a process | `ray logs worker-…` | `get_log()` |
+| resources in use, pending demand | `ray status` | – |
 
-Here are all jobs that you and the checks submitted, with their statuses.
-Printing the token is harmless here: it dies with this cluster.
+Here are all jobs that you and the checks have submitted:
 """
 
 # %% tags=["demo"]
-print(cluster.dashboard, "| the token that it asks for:", cluster.token)
+print(cluster.dashboard, "| token:", cluster.token)  # harmless: the token is useless once this cluster has stopped
 jobs = pandas.DataFrame([vars(job) for job in list_jobs(address=cluster.dashboard)])
 jobs[["submission_id", "type", "status", "entrypoint"]].fillna("")
 
 # %% [markdown]
 r"""
-Each driver is a job to Ray, so Ray Client and this notebook have a row as well, without a submission id.
+To Ray, each driver is a job, so the drivers of Ray Client and of this notebook have rows, too, without a submission ID.
 The lists stop at 100 rows unless you pass `limit=`, and they need a running dashboard.
 """
 
 # %% [markdown]
 r"""
-## This course moves to a cluster with one variable and one change
+## Run this course on a cluster
 
-`RAY_ADDRESS` tells a program where its cluster is, and `ray.init()` without an address obeys it.
-In a job it is already set.
-So most of this course's chapters run on a cluster with
+`ray.init()` without an address joins the cluster that `RAY_ADDRESS` names; in a job, Ray has already set this variable.
+So most chapters of this course run on a cluster if you
 
-- `RAY_ADDRESS=auto` on a node of the cluster (say, JupyterLab on the head, through `ray attach --port-forward 8888`, chapter 24), or as a job;
-- `coursekit` on all nodes: as `py_modules`, or `pip install`ed on each;
-- one change in each notebook: `ray.init(num_cpus=4, …)` becomes `ray.init()`, because a program cannot tell a cluster how large it is.
+- set `RAY_ADDRESS=auto` in JupyterLab on the head node (Chapter 24), or run the code as a job;
+- have `coursekit` on all nodes, through `py_modules` or `pip install`;
+- change `ray.init(num_cpus=4, …)` to `ray.init()`, because a program can't set the size of a cluster that's already running.
 
-Chapters 2, 4, 5 and 6 start a Ray of their own, so leave them at home.
-The job below uses your `submit_and_wait` to run a function from Chapter 1 over there, and tries `num_cpus=4` first.
-It brings `coursekit` along, so the nodes need not have it.
+Chapters 2, 4, 5, 6, 16, 19, 21, 22, and 24 start a Ray instance of a special kind, so run them on your own machine.
+
+The next cell uses your `submit_and_wait` to run a function from Chapter 1 on the cluster; the job brings `coursekit` along.
 """
 
 
@@ -724,7 +798,7 @@ try:
 except ValueError as error:
     print("with num_cpus:", error)
 ray.init()
-print("RAY_ADDRESS leads to", os.environ["RAY_ADDRESS"] and "the cluster")
+print("RAY_ADDRESS is set:", "RAY_ADDRESS" in os.environ)
 print("coursekit came with the job:", "runtime_resources" in coursekit.__file__)
 points = ray.remote(points_inside)
 inside = sum(ray.get([points.remote(500_000, seed) for seed in range(4)]))
@@ -737,49 +811,48 @@ if passed("submit_and_wait") and budget(full=True, quick=False):
 
     runtime_env = {
         "working_dir": str(project),
-        "py_modules": [str(Path(coursekit.__file__).parent)],  # packed, sent, and found before any other copy
+        "py_modules": [str(Path(coursekit.__file__).parent)],  # packed, uploaded, and found before any other copy
         "excludes": ["static", "__pycache__"],
     }
     print(given.own_lines(submit_and_wait(client, "python chapter1.py", runtime_env)))
 
 # %% [markdown]
 r"""
-Do the exercises at home: their checks want a cluster whose size they know.
-Long training belongs on the cluster, as a job that saves its checkpoints where you can reach them.
+Do the exercises on your own machine, because their checks need a Ray instance of a known size.
+Long training runs belong on the cluster, as jobs that save their checkpoints where you can reach them.
 
-Now stop what this notebook started: the head, and everything below it.
+Now stop what this notebook has started:
 """
 
 # %%
 before = cluster.processes()
 cluster.stop()
-print(f"{sum(process.is_running() for process in before)} of {len(before)} processes are left")
+print(f"{sum(process.is_running() for process in before)} of {len(before)} processes are still running")
 
 # %% [markdown]
 r"""
 ## What you can do now
 
-- You know the processes of head and worker, what each is for, and which a broken node lacks.
-- You start a head, let nodes join it with address and token, and stop exactly what you started.
-- You submit jobs from the shell, from Python and over HTTP, wait for them to end, and check how they ended.
-- You know that a job costs seconds and a task call a few milliseconds, and which you need.
-- You give two jobs two versions of a package, and know what the first start copies and installs.
+- You can start a cluster with a token, name its processes, and stop exactly what you started.
+- You can submit jobs from the shell, from Python, and over HTTP, and check how they ended.
+- You can give each job its own packages, and you know why its first start is slow.
+- You know that a job takes seconds and a task call a few milliseconds.
 
 ## Traps
 
-- **A shell without `RAY_AUTH_MODE=token`**: `ray start --address` fails after some twenty seconds, and `ray list nodes` at once; `ray start --head` starts a cluster open to all if there is no token yet.
-- **`ray stop` on a shared account** ends the clusters of others, too.
-- **Done is not succeeded.** `FAILED` and `STOPPED` are ends, too; `submit_job` never raises for them.
-- **`PENDING` is not `RUNNING`**: a loop `while status == "RUNNING"` ends before the job has begun.
-- **`python` in an entrypoint** is the one on the cluster, and the files there are those of `working_dir`.
-- **`pip` without a version** may install another one tomorrow, and every change to the list means another first start.
-- **Ray in a large virtual environment** copies all of it for every `pip` environment.
-- **A long `--temp-dir`**: the path of Ray's sockets must stay below about 100 letters, and macOS's own temporary folders are long.
+- **In a shell without `RAY_AUTH_MODE=token`**, `ray start --address` fails after about twenty seconds, and `ray list nodes` fails at once.
+- **`ray stop` on a shared account** stops other people's clusters, too.
+- **A job that has ended hasn't necessarily succeeded**, and `ray job submit` exits with 0 even if the job was stopped.
+- **`PENDING` isn't `RUNNING`**: a loop `while status == "RUNNING"` stops before the job has started.
+- **`RAY_ADDRESS` takes precedence over `--address`** in `ray job`, so an old value sends your job to another cluster.
+- **`python` in an entrypoint** is the cluster's Python, and its files are those of `working_dir`.
+- **If Ray runs in a large virtual environment**, it copies all of that for every `pip` environment.
+- **A long `--temp-dir`** fails, because the path of a Unix socket has room for about 100 characters, and macOS's own temporary folders are long.
 
 ## Read on
 
 - [Chapter 24](ch24_deploy.ipynb): clusters in clouds, on Kubernetes, and on machines of your own.
 - [Chapter 19](ch19_operate.ipynb): operating what you have trained.
-- Ray's documentation: [jobs](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html) and their [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html), [runtime environments](https://docs.ray.io/en/latest/ray-core/handling-dependencies.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
-- [Old names](../docs/old_names.md): the id in `metadata`, and others you may meet in older texts.
+- Ray's documentation: [jobs](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html) and their [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html), [runtime environments](https://docs.ray.io/en/latest/ray-core/handling-dependencies.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html), [worker output and its deduplication](https://docs.ray.io/en/latest/ray-observability/user-guides/configure-logging.html).
+- [Old names](../docs/old_names.md): the ID in `metadata`, and other names that you may meet in older texts.
 """

@@ -26,20 +26,20 @@ from coursekit.given.own_requests import own_request
 
 LONGEST_WAIT = 60.0  # seconds, for a request to the head or for what it was asked to do
 PURPOSE = {
-    "gcs_server": "GCS: the memory of the cluster: nodes, actors, jobs, functions",
-    "raylet": "raylet: manages its node: starts workers, hands out slots, holds the object store",
-    "dashboard.py": "dashboard: the web page, the REST API, the place where jobs arrive",
-    "ray-dashboard-": "dashboard: its helpers, a process for each part of the API",
+    "gcs_server": "GCS: keeps the cluster's records of nodes, actors, and jobs",
+    "raylet": "raylet: manages its node: starts workers, assigns tasks, holds the object store",
+    "dashboard.py": "dashboard: serves the web page and the REST API, and accepts jobs",
+    "ray-dashboard-": "dashboard: its helpers, one process for each part of the API",
     "log_monitor.py": "log monitor: sends what workers print to the driver",
-    "monitor.py": "monitor: the autoscaler: compares demand with nodes",
-    "ray.util.client.server": "client server: lends drivers to programs far away (ray://)",
-    "ray::DashboardAgent": "agent: reports this node's load; on the head it starts jobs",
+    "monitor.py": "monitor: the autoscaler, which adds nodes when work is pending",
+    "ray.util.client.server": "client server: starts drivers for Ray Client (ray://)",
+    "ray::DashboardAgent": "agent: reports the node's load, and starts jobs on the head node",
     "ray::RuntimeEnvAgent": "agent: prepares runtime environments on this node",
     "ray::": "worker: runs tasks and actors",
-    "agent.py": "agent: reports this node's load; on the head it starts jobs",  # these three have no title yet
+    "agent.py": "agent: reports the node's load, and starts jobs on the head node",  # these three have no title yet
     "main.py": "agent: prepares runtime environments on this node",
     "default_worker.py": "worker: runs tasks and actors",
-    "start": "ray start: the command itself, which starts others and watches them",
+    "start": "ray start: the command itself, which starts other processes and watches them",
 }
 OTHER = "other: Python's own helpers, which start those of the dashboard"
 
@@ -54,7 +54,7 @@ def command_lines(cluster: OwnCluster | Started) -> dict[int, list[str]]:
 
 
 def brief(words: list[str]) -> str:
-    """Return a command line without folders, shortened to 100 letters."""
+    """Return a command line without folders, shortened to 100 characters."""
     text = " ".join(word if "::" in word or "(" in word else _without_folder(word) for word in words)
     return text if len(text) <= 100 else f"{text[:97]}…"
 
@@ -75,7 +75,7 @@ def plain_node(cluster: OwnCluster) -> tuple[str, dict[str, str]]:
 
 
 def anatomy(cluster: OwnCluster | Started) -> pandas.DataFrame:
-    """Return what each kind of process of a cluster or a command is for, how many live, what started them, and their memory in MB."""
+    """Return what each kind of process of a cluster or a command does, how many run, what started them, and their memory in MB."""
     processes = {process.pid: process for process in cluster.processes()}
     purposes = {pid: _purpose(words) for pid, words in command_lines(cluster).items()}
     rows = []
@@ -87,7 +87,7 @@ def anatomy(cluster: OwnCluster | Started) -> pandas.DataFrame:
             starter = purposes.get(parent, "you").partition(":")[0]
             rows.append((purpose, starter, round(processes[pid].memory_info().rss / 2**20)))
     table = pandas.DataFrame(rows, columns=["process", "started by", "MB"])
-    return table.groupby(["started by", "process"])["MB"].agg(alive="count", MB="sum").reset_index()
+    return table.groupby(["started by", "process"])["MB"].agg(running="count", MB="sum").reset_index()
 
 
 def _purpose(words: list[str]) -> str:
@@ -149,7 +149,7 @@ def seconds_of_job(client: Any, entrypoint: str, runtime_env: dict | None = None
 
 
 class RehearsedClient:
-    """A JobSubmissionClient without a cluster: its job is PENDING, then RUNNING, then ends as it was told to."""
+    """A JobSubmissionClient without a cluster: its job is PENDING, then RUNNING, and then has the final status it was given."""
 
     def __init__(self, ends_as: str, log: str):
         self._ends_as, self._log = ends_as, log
@@ -157,13 +157,13 @@ class RehearsedClient:
         self._submitted, self._polls, self._polls_after_end = 0.0, 0, 0
 
     def submit_job(self, *, entrypoint: str, runtime_env: dict | None = None, **more: Any) -> str:
-        """Note what was submitted; the job is PENDING for the first two questions, and for 0.2 s at least."""
+        """Record what was submitted; the job is PENDING for the first two polls, and for 0.2 s at least."""
         self.calls.append(["submit", entrypoint, runtime_env])
         self._submitted = time.monotonic()
         return "raysubmit_rehearsal"
 
     def get_job_status(self, job_id: str) -> Any:
-        """Return the status of the moment; raises StillAsking after too many questions after the end."""
+        """Return the status of the moment; raises StillAsking after too many polls after the end."""
         from ray.job_submission import JobStatus
 
         passed = time.monotonic() - self._submitted
@@ -360,7 +360,7 @@ def send(submit_rest: Callable, submission_id: str, entrypoint: str, runtime_env
         except Exception as error:
             if not replies or replies[-1].ok:
                 raise
-            said = f"It answered {replies[-1].status_code} {replies[-1].reason}: {_gist(replies[-1].text)}"
+            said = f"It replied {replies[-1].status_code} {replies[-1].reason}: {_gist(replies[-1].text)}"
             seen["failed"] = f"{said}\n`submit_rest` raised {type(error).__name__}."
             return seen
     with own_request(url):
@@ -439,19 +439,21 @@ def join(join_node: Callable, cpus: int, resources: dict) -> Joined:
     }
 
 
-def joining_command(
-    join_node: Callable, address: str, token_file: str, cpus: int, resources: dict
-) -> tuple[list[str], dict[str, str]] | None:
-    """Return the command and the environment of `join_node`, without running it; None when it reads the token's file."""
+class Made(TypedDict):
+    """What `join_node` returned, and whether it tried to read the token's file."""
+
+    returned: Any
+    read: bool
+
+
+def joining_command(join_node: Callable, address: str, token_file: str, cpus: int, resources: dict) -> Made:
+    """Return the command and the environment of `join_node`, without running it."""
     try:
-        command, variables = join_node(address, token_file, cpus, resources)
+        return {"returned": join_node(address, token_file, cpus, resources), "read": False}
     except FileNotFoundError as error:
         if str(error.filename) != token_file:
             raise
-        return None
-    if isinstance(command, str):
-        command = [command]
-    return [str(word) for word in command], {str(key): str(value) for key, value in dict(variables).items()}
+        return {"returned": None, "read": True}
 
 
 class Planned(TypedDict):

@@ -61,7 +61,7 @@ def one_agent_is_enough(processes):
     return [part for part in missing if part not in agents or len(agents) == 2]
 
 
-@rejects("what_is_missing", says="do all nodes need these?")
+@rejects("what_is_missing", says="none of the parts that only a head node has")
 def expects_a_head_everywhere(processes):
     return _lacks(processes, every=EVERY_NODE | HEAD_ONLY)
 
@@ -69,6 +69,12 @@ def expects_a_head_everywhere(processes):
 @rejects("what_is_missing")
 def only_the_gcs_makes_a_head(processes):
     return _lacks(processes, head={"gcs"})
+
+
+@rejects("what_is_missing", says="lacks another part")
+def two_parts_make_a_head(processes):
+    found = {_part(words) for words in processes}
+    return sorted((EVERY_NODE | HEAD_ONLY if len(found & HEAD_ONLY) > 1 else EVERY_NODE) - found)
 
 
 @rejects("what_is_missing")
@@ -88,6 +94,30 @@ def _join(address, token_file, cpus, resources):
 def options_in_words_of_their_own(address, token_file, cpus, resources):
     command = ["ray", "start", "--address", address, "--num-cpus", str(cpus), "--resources", json.dumps(resources)]
     return [*command, "--block"], {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": token_file}
+
+
+@accepts("join_node")
+def with_the_variables_of_this_process(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, cpus, resources)
+    others = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    return command, others | variables
+
+
+@rejects("join_node", says="a list of strings, but it holds")
+def cpus_as_a_number(address, token_file, cpus, resources):
+    command = ["ray", "start", "--block", "--address", address, "--num-cpus", cpus]
+    return [*command, "--resources", json.dumps(resources)], _join(address, token_file, cpus, resources)[1]
+
+
+@rejects("join_node", says="two things")
+def the_command_alone(address, token_file, cpus, resources):
+    return _join(address, token_file, cpus, resources)[0]
+
+
+@rejects("join_node", says="new node offers")
+def forgets_the_cpus(address, token_file, cpus, resources):
+    command, variables = _join(address, token_file, cpus, resources)
+    return [word for word in command if not word.startswith("--num-cpus")], variables
 
 
 @rejects("join_node")
@@ -325,9 +355,9 @@ def a_command_as_one_text(address, token_file, cpus, resources):
     return " ".join(command), variables
 
 
-@rejects("pip_environment", says="from the internet")
-def looks_on_the_internet(package, version, folder):
-    return {"pip": [f"{package}=={version}"]}
+@rejects("pip_environment", says="finds no `pip`")
+def with_uv_instead_of_pip(package, version, folder):
+    return {"uv": {"packages": [f"{package}=={version}"], "uv_pip_install_options": _options(folder)}}
 
 
 @rejects("pip_environment", says="pip said")
