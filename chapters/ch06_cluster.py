@@ -6,12 +6,11 @@ A cluster is a head node that other nodes join, and a job is a program that runs
 
 *About 100 minutes · builds on [Chapters 1](ch01_tasks.ipynb) and [3](ch03_actors.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [5](ch05_faults.ipynb) help*
 
-The next chapter doesn't need this one.
-Clouds, Kubernetes, and the cluster launcher have a chapter of their own, [Chapter 24](ch24_deploy.ipynb).
+The next chapter doesn't need this one, and clouds and Kubernetes come in [Chapter 24](ch24_deploy.ipynb).
 
 **What you will be able to do**
 
-- start a head node, and add worker nodes that show a token;
+- start a head node, and let other nodes join it with a token;
 - name every process of a Ray cluster, and find the one that a broken node lacks;
 - submit a job from the shell, from Python, and over HTTP, and find out how it ended;
 - give each job its own packages, and explain what they cost at the first start;
@@ -57,9 +56,9 @@ The first machine of a cluster is the [head node](../docs/glossary.md#head-node)
     ray start --head
 
 By default, this command uses the ports 6379, 8265, 10001, and 52365 and the folder `/tmp/ray`, so it can collide with another Ray instance on your machine.
-The next cell therefore passes a separate folder and other ports, where 0 means any free one.
+The next cell therefore passes a separate folder and other ports, where 0 means any free port.
 `OwnCluster` chooses them, and it creates a *token*, a secret that the next section explains.
-It stops only the processes that it started: when you say so, when this notebook exits, or when its kernel is killed.
+Later, it stops what it started and nothing else: when you call `stop`, when this notebook exits, or when its kernel is killed.
 `--block` keeps the command in the foreground, as the parent of the processes that it starts.
 
 Starting takes 5 to 60 seconds.
@@ -68,13 +67,13 @@ Starting takes 5 to 60 seconds.
 """
 
 # %% tags=["demo"]
-predict("head_processes", ...)  # processes, including the command itself
+predict("head_processes", ...)  # processes, counting the command itself
 
 # %%
-ray.shutdown()  # stops a Ray instance that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 cluster = OwnCluster()
 given.use(cluster)  # the checks below use this cluster, too
-given.small_environment(cluster)  # a Python environment for it alone: a later section explains why
+given.small_environment(cluster)  # gives it a Python environment; a later section explains why
 began = time.perf_counter()
 head = cluster.start(  # what ray.init() has done for you so far
     f"ray start --head --block --num-cpus=2 --port={cluster.port} --dashboard-port={cluster.dashboard_port} "
@@ -93,17 +92,17 @@ measured("head_processes", len(lines))
 # %% [markdown]
 r"""
 Most people guess three or four.
-About half of the processes are helpers of the dashboard, which share one box in the picture; every other kind of process has its own:
+About half of these processes are the dashboard's helpers, which share one box in this picture; every other kind of process has a separate box:
 
-![Head node: GCS, dashboard with its API helpers, monitor, client server, and what every node has; worker node: raylet with object store, two agents, log monitor, workers; with what each one does and what is lost when it dies](../img/ch06_anatomy.svg)
+![The processes of a head node and of a worker node, what each one does, and what is lost when it dies](../img/ch06_anatomy.svg)
 
 When a cluster misbehaves, first ask which box is missing.
 
-The lower half runs on every node: a raylet, which manages the node, two **agents**, a [log monitor](../docs/glossary.md#log-monitor), and the workers.
-Only the head node runs what a cluster needs once: the GCS (Global Control Service), the [dashboard](../docs/glossary.md#dashboard), the **monitor**, which is the autoscaler from Chapter 4, and the **client server**.
+Every node runs what's in the lower half: a raylet, which manages the node, two **agents**, a [log monitor](../docs/glossary.md#log-monitor), and the workers.
+Only the head node runs what a cluster needs once: the GCS, the [dashboard](../docs/glossary.md#dashboard), the **monitor**, which is the autoscaler from Chapter 4, and the **client server**.
 
 The next cell shows what each process does, how much memory it uses, and which process started it.
-First, it joins the cluster for a moment and runs a task, so that there is a worker.
+It runs a task first, so that there is a worker.
 """
 
 # %% tags=["demo"]
@@ -119,11 +118,10 @@ processes
 r"""
 The raylet started the agents and the workers.
 If the raylet dies, they exit, too, and if an agent dies, the raylet exits.
-A worker is there because a driver had a task for it, and Ray may have started a second one in advance.
 
 `ray start --block` started the others, except for the dashboard's helpers, and it watches them.
 If one of them crashes or is killed with SIGKILL, the command stops the whole node, and systemd or Kubernetes can start a fresh one.
-If one of them exits after a SIGTERM, that doesn't count as a crash: the command keeps running, and so does the rest of the node.
+If one of them exits after a SIGTERM, that doesn't count as a crash: the command keeps running, and you have a broken node.
 """
 
 # %%
@@ -154,13 +152,13 @@ In the output of `ps`, you can tell the processes apart by these signs:
 | `"runtime env agent"` | the title `ray::RuntimeEnvAgent` |
 
 A command line is a list of words: the program with its folder, and then the arguments.
-A process that has given itself a *title* shows only that.
+If a process has set a *title*, `ps` shows only that.
 Here are a monitor and an agent:
 
     ["/usr/bin/python3", "-u", "/…/ray/autoscaler/_private/monitor.py", "--gcs-address=10.0.0.7:6379", …]
     ["ray::DashboardAgent"]
 
-Ignore all other processes: workers, whose titles also begin with `ray::`, the dashboard's helpers (`ray-dashboard-…`), and `ray start` itself.
+Ignore all other processes: workers (with other titles that begin with `ray::`), the dashboard's helpers (`ray-dashboard-…`), and `ray start` itself.
 Don't search for parts of words: most command lines contain `--gcs-address=…`, for example.
 
 Write `what_is_missing`, which takes the command lines of one node and returns the parts of the table that the node should have but lacks.
@@ -197,24 +195,23 @@ check("what_is_missing", what_is_missing)
 # %% [markdown] tags=["solution"]
 r"""
 Comparing whole names is a habit that you also need in a terminal.
-`pkill -f` looks for a *part* of the command line, so `pkill -f monitor.py` kills the log monitor as well, and it does so in every cluster that your account may touch.
+`pkill -f` looks for a *part* of the command line, so `pkill -f monitor.py` kills the log monitor as well, and it does so in every cluster whose processes you may stop.
 """
 
 # %% [markdown]
 r"""
 ## A token keeps strangers out of the cluster
 
-A head node listens on several ports, and it runs any program that is sent to them.
-With [token authentication](../docs/glossary.md#token-authentication), it only accepts requests that show the cluster's *token*, a secret.
+A head node listens on several ports and runs whatever program it receives.
+With [token authentication](../docs/glossary.md#token-authentication), it accepts only requests that carry the *token*, a secret that all parts of the cluster share.
 So far, `ray.init()` has turned this on, and if there was no token in `~/.ray/auth_token`, it has created one.
-`ray start --head` uses that token if it exists; otherwise it only warns, and starts a cluster that is open to everyone who can reach it.
+If that token exists, `ray start --head` uses it; otherwise, it only prints a warning and starts a cluster that is open to everyone who can reach it.
 `ray start --address`, which adds a node, never turns token authentication on by itself.
 So set two variables in every shell, before any `ray` command:
 
     export RAY_AUTH_MODE=token
     export RAY_AUTH_TOKEN_PATH=/path/to/the/token      # without it: ~/.ray/auth_token
 
-With `RAY_AUTH_MODE=token`, `ray start` doesn't start without a token.
 `ray get-auth-token --generate` prints your token, and creates one first if there is none.
 If `RAY_AUTH_TOKEN` holds a token, that one takes precedence over the file.
 In an HTTP request, the token is part of a header: `Authorization: Bearer …`.
@@ -247,7 +244,7 @@ r"""
 ## A second node joins with the head's address and the token
 
 On the second machine, you also run `ray start`, but with `--address` and the head's address in place of `--head`.
-Two options say what the node offers: `--num-cpus`, and `--resources` as JSON.
+`--num-cpus` and `--resources`, as JSON, say what the node offers.
 You can practice this on a single machine, because Ray counts raylets, not computers.
 
 Write `join_node`, which returns what you would type on the second machine: the command, as a list of strings, and a dictionary with the environment variables that it needs.
@@ -256,10 +253,9 @@ Write `join_node`, which returns what you would type on the second machine: the 
 - No shell reads the list, so the JSON needs no quotes around it.
 - `token_file` is a path on *that* machine, so pass it on without reading the file.
 
-The check first examines what you return.
-Then it runs the command, waits for the node, and stops it again.
+The check also runs your command, waits for the node, and stops it again.
 
-On macOS and Windows, Ray refuses to build a cluster of several nodes unless you set `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1`; here, `OwnCluster` has set it.
+On macOS and Windows, a cluster can have several nodes only if you set `RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=1`, as `OwnCluster` does.
 """
 
 
@@ -267,8 +263,8 @@ On macOS and Windows, Ray refuses to build a cluster of several nodes unless you
 def join_node(address, token_file, cpus, resources):
     """Return (command, variables) for a node that joins the cluster at `address` and stays in the foreground.
 
-    The command is a list of strings, and the variables are a dict of strings. The node offers `cpus` CPUs
-    and `resources`, a dict of names and amounts.
+    The command is a list of strings, and the variables are a dict. The node offers `cpus` CPUs and
+    `resources`, a dict of names and amounts.
     """
     ### BEGIN SOLUTION
     import json
@@ -289,8 +285,7 @@ All nodes need the same versions of Python and Ray, and each needs a copy of the
 
 # %% [markdown]
 r"""
-Now start a node with your command, or with a plain one until yours has passed.
-Which processes does a new node bring, and what does the head node know about it?
+Now start a node with your command, or with a plain one until yours has passed:
 """
 
 # %% tags=["demo"]
@@ -311,12 +306,11 @@ if budget(full=True, quick=not passed("join_node")):  # in quick mode, the check
 
 # %% [markdown]
 r"""
-The node brings the command itself, a raylet, two agents, and a log monitor: the lower half of the picture.
-Workers start when there are tasks for them.
-A node that is listed as `DEAD` is the one that the check has stopped; the GCS keeps its record.
+The node brings the command itself, a raylet, two agents, and a log monitor: the lower half of the picture, except for the workers, which start when there are tasks for them.
+A node that's listed as `DEAD` is the one that the check has stopped; the GCS keeps its record.
 Only the head node has the resource `node:__internal_head__`.
 
-> **`ray stop` stops every Ray instance on the machine** that your account may stop: your other clusters, those of colleagues who share the account, and for root, all of them.
+> **`ray stop` stops every Ray instance on the machine** that your account may stop: your other clusters, those of colleagues who share the account, and, if you're root, all of them.
 > On a shared machine, stop the command that you started, as the cell did.
 """
 
@@ -335,10 +329,10 @@ A task needs a driver, and so far, the driver has been your notebook.
 A [job](../docs/glossary.md#job) is a whole program: you submit a shell command, its [entrypoint](../docs/glossary.md#entrypoint), and the cluster runs the driver for you.
 The cluster also keeps the driver's output and records how the job ended.
 
-![Your request goes over HTTP to the dashboard and to the agent on the head node, which starts a supervisor actor; the supervisor runs the entrypoint as a process, the driver, which requests workers from raylets; status and log go back](../img/ch06_job.svg)
+![Your request goes over HTTP to the dashboard, then to the agent on the head node, which starts a supervisor actor; the supervisor runs the entrypoint, which is the driver](../img/ch06_job.svg)
 
 The program runs on another machine, so it needs its files and settings there.
-They are described by its [runtime environment](../docs/glossary.md#runtime-environment): `working_dir` is a folder that Ray packs, uploads, and unpacks; `env_vars` sets environment variables; `pip` and `py_modules` bring packages.
+Its [runtime environment](../docs/glossary.md#runtime-environment) describes them: `working_dir` is a folder that Ray packs, uploads, and unpacks; `env_vars` sets environment variables; `pip` and `py_modules` bring packages.
 Here is a small project:
 """
 
@@ -366,7 +360,7 @@ r"""
 
 `ray job submit` uploads the folder, submits the job, prints the job's output as it appears, and waits for the end.
 With `--no-wait`, it returns immediately.
-It finds the dashboard with `--address` or, as here, with `RAY_ADDRESS`, which takes precedence.
+You tell it where the dashboard is with `--address` or, as here, with `RAY_ADDRESS`, which takes precedence.
 `cluster.shell` runs a command as a shell would, with the token's two variables set.
 
 **Predict:** the program itself works for a fraction of a second.
@@ -391,13 +385,13 @@ measured("shell_command", shell_seconds)
 
 # %% [markdown]
 r"""
-It takes that long because the command has to start Python and import Ray before the job even starts, and then the job does the same on the cluster.
+The whole command takes many times longer than the program's own work: it has to start Python and import Ray before the job even starts, and then the job does the same on the cluster.
 
-The exit code is 1 if the job failed and 0 otherwise, *even if somebody stopped the job*, so a script that needs to know must ask for the status.
+The command's exit code is 1 if the job failed and 0 otherwise, *even if somebody stopped the job*.
 
 What your tasks print also ends up in the job's output, with a prefix such as `(square pid=4711, ip=10.0.0.8)`.
-By default, if several workers print lines that differ only in words with numbers, you see the first one, and later `[repeated 9x across cluster]`.
-`RAY_DEDUP_LOGS=0` turns that off, as in this course's notebooks.
+By default, if several workers print lines that differ only in words that contain digits, you see one of them, and later `[repeated 9x across cluster]`.
+`RAY_DEDUP_LOGS=0` turns that off, as this course does.
 """
 
 # %% [markdown]
@@ -427,12 +421,10 @@ print("the last line of its log:", client.get_job_logs(job).splitlines()[-1])
 # %% [markdown]
 r"""
 `submit_job` returned an ID, because submitting worked.
-At that moment, the job is `PENDING`; then it's `RUNNING`, and at the end it has one of three final statuses: `SUCCEEDED`, `FAILED`, or, after a call of `stop_job`, `STOPPED`.
+A job is `PENDING` at first and then `RUNNING`; its final status is `SUCCEEDED`, `FAILED`, or, if somebody called `stop_job`, `STOPPED`.
 So if you need the result, poll the status, with pauses, until it's final, and then look at *which* one it is.
 
-Write `submit_and_wait`, which takes a client, an entrypoint, and a runtime environment.
-It returns what the job printed, but only if the job succeeded.
-
+Write `submit_and_wait`, which returns what a job printed, but only if the job succeeded.
 The check passes your function a fake client, once for each final status, and then it runs a real job on your cluster.
 """
 
@@ -480,13 +472,13 @@ The command and the Python client both send HTTP requests to the dashboard, so a
 | all jobs | `GET /api/jobs/` | a list |
 | stop | `POST /api/jobs/ID/stop` | `stopped` |
 
-The slash at the end of `/api/jobs/` is needed.
+Don't forget the slash at the end of `/api/jobs/`.
 
 You can choose the [submission ID](../docs/glossary.md#submission-id) yourself.
 Then, if a shaky network or an impatient user sends the same request twice, the job runs only once: Ray refuses the second request with status 500.
-The ID has a field of its own; an ID inside `metadata` is only a note that Ray keeps with the job.
+Use the `submission_id` field: an ID in `metadata` is only a note that Ray keeps with the job.
 
-Write `submit_rest`, which submits a job with a single request.
+Write `submit_rest`, which submits one job.
 """
 
 
@@ -521,8 +513,8 @@ r"""
 
 A module that your driver can import may be missing where a task runs.
 Then the task raises `ModuleNotFoundError`.
-Runtime environments aren't only for jobs: `ray.init(runtime_env=...)` gives one to all tasks of your driver.
-`.options(runtime_env=...)` gives one to a single task or actor, but there, `working_dir` and `py_modules` must be URIs, not local folders.
+Runtime environments aren't only for jobs: `ray.init(runtime_env=...)` sets one for all of your driver's tasks and actors.
+`.options(runtime_env=...)` sets one for a single task or actor, but there, `working_dir` and `py_modules` must be URIs, not local folders.
 
 The task below imports a module of the project, first without a runtime environment and then with one:
 """
@@ -537,6 +529,7 @@ def bonus():
 
 
 (project / "shaping.py").write_text("BONUS = 0.5\n")
+ray.shutdown()  # if a run of this cell was interrupted, it may still be connected
 for runtime_env in budget(full=[None, {"working_dir": str(project)}], quick=[None]):
     with ray.init(cluster.address, runtime_env=runtime_env, log_to_driver=False):
         try:
@@ -560,7 +553,7 @@ r"""
 For packages from the internet, a list is enough: `{"pip": ["greeter==1.0"]}`.
 If pip needs options, use a dictionary, `{"pip": {"packages": [...], "pip_install_options": [...]}}`, in which each word of pip's command line is a separate string.
 `--find-links FOLDER` makes pip look in a folder, too, and `--no-index` makes it ignore the package index on the internet.
-On a real cluster, the folder must exist on every node, or be the URL of a server.
+On a real cluster, `FOLDER` must exist on every node, or be a URL.
 
 Write `pip_environment`, which takes the name and version of a package and the folder with its wheels.
 The check asks `pip` what it would install.
@@ -590,8 +583,8 @@ With an exact version, tomorrow's job installs the same package as today's.
 # %% [markdown]
 r"""
 Now run a job with each version, both at the same time on the same node, and then the first one again.
-Compare how long the first start and the second one take.
-Together, they may take half a minute:
+Compare the first start with the second one.
+That may take half a minute:
 """
 
 # %% tags=["demo"]
@@ -609,8 +602,8 @@ At the first start, the node creates a virtual environment, and pip fills it.
 The node keeps this environment for the next job that requests exactly the same one.
 If you change a single version in the list, you wait again.
 
-If Ray itself runs in a virtual environment, Ray *copies* all of that.
-This is why the chapter's cluster has a small one, which only borrows the course's packages.
+If Ray itself runs in a virtual environment, it first *copies* that whole environment.
+That's why this chapter's cluster has a small one, which only borrows the course's packages.
 Compare what a job would have to copy:
 """
 
@@ -629,7 +622,7 @@ So on a cluster, put the packages that all jobs need into the nodes' image, and 
 r"""
 ## Ray Client runs your notebook's driver on the head node
 
-To try things out from outside the cluster, you can use [Ray Client](../docs/glossary.md#ray-client): an address that begins with `ray://`.
+To try things out from outside the cluster, use [Ray Client](../docs/glossary.md#ray-client): pass `ray.init` an address that begins with `ray://`.
 Your notebook then looks like a driver, but the real driver is a process on the head node that the client server starts for you.
 Every call travels from the notebook to that process, and every result travels back.
 
@@ -658,9 +651,9 @@ measured("client_call", 1000 * median(client_calls))
 
 # %% [markdown]
 r"""
-Over Ray Client, each small call also pays for the round trip, which is longer on a real network than within your machine.
+Compare the two numbers: over Ray Client, each call also pays for the round trip, which takes even longer on a real network.
 Ray must have the same version on both sides, and Python the same minor version, such as 3.11.
-And the driver depends on your connection: if that is lost for more than 30 seconds, the driver exits, and its tasks and actors stop.
+And the driver depends on your connection: if that's lost for more than 30 seconds, the driver exits, and its tasks and actors stop, except for detached actors.
 
 | | where the driver runs | survives your laptop | good for |
 |---|---|---|---|
@@ -685,7 +678,6 @@ r"""
 So it's tempting to submit a job where a task would do.
 
 The next cell submits jobs that do nothing, and it records when Ray replies and when each job has ended.
-You have already measured the rest.
 
 **Predict:** how many task calls, one after the other, take as long as one job that does nothing?
 """
@@ -723,9 +715,9 @@ axes.set_title(f"A job that does nothing takes as long as {calls:,.0f} task call
 
 # %% [markdown]
 r"""
-Did you expect so many?
+One job takes as long as hundreds or even thousands of task calls.
 The reply comes within tens or hundreds of milliseconds, but it only says that Ray has accepted the job.
-The job itself takes seconds, because it starts processes: a supervisor, which is an actor in a new Python process, a shell, and, if the job uses Ray, another Python process that imports Ray, plus its workers.
+The job itself takes seconds, because it starts processes: a supervisor actor, a shell, and, if the job uses Ray, a Python process that imports Ray, plus its workers.
 From the shell, the `ray` command comes on top.
 
 So use a job for *work that you wait for as a whole*, such as a training run or a nightly evaluation; inside the job, tasks and actors do the parallel work.
@@ -754,7 +746,6 @@ The [state API](../docs/glossary.md#state-api) answers the same questions in the
 | nodes, alive and dead | `ray list nodes` | `list_nodes()` |
 | jobs | `ray list jobs` | `list_jobs()` |
 | actors and tasks | `ray list actors`, `ray list tasks` | `list_actors()`, `list_tasks()` |
-| tasks per function | `ray summary tasks` | `summarize_tasks()` |
 | the log of a process | `ray logs worker-…` | `get_log()` |
 | resources in use, pending demand | `ray status` | – |
 
@@ -819,7 +810,6 @@ if passed("submit_and_wait") and budget(full=True, quick=False):
 # %% [markdown]
 r"""
 Do the exercises on your own machine, because their checks need a Ray instance of a known size.
-Long training runs belong on the cluster, as jobs that save their checkpoints where you can reach them.
 
 Now stop what this notebook has started:
 """
@@ -834,25 +824,22 @@ r"""
 ## What you can do now
 
 - You can start a cluster with a token, name its processes, and stop exactly what you started.
-- You can submit jobs from the shell, from Python, and over HTTP, and check how they ended.
-- You can give each job its own packages, and you know why its first start is slow.
+- You can submit jobs in three ways, check how they ended, and give each one its own packages.
 - You know that a job takes seconds and a task call a few milliseconds.
 
 ## Traps
 
 - **In a shell without `RAY_AUTH_MODE=token`**, `ray start --address` fails after about twenty seconds, and `ray list nodes` fails at once.
-- **`ray stop` on a shared account** stops other people's clusters, too.
 - **A job that has ended hasn't necessarily succeeded**, and `ray job submit` exits with 0 even if the job was stopped.
-- **`PENDING` isn't `RUNNING`**: a loop `while status == "RUNNING"` stops before the job has started.
+- **`PENDING` isn't `RUNNING`**, so a loop `while status == "RUNNING"` stops before the job has started.
 - **`RAY_ADDRESS` takes precedence over `--address`** in `ray job`, so an old value sends your job to another cluster.
-- **`python` in an entrypoint** is the cluster's Python, and its files are those of `working_dir`.
-- **If Ray runs in a large virtual environment**, it copies all of that for every `pip` environment.
-- **A long `--temp-dir`** fails, because the path of a Unix socket has room for about 100 characters, and macOS's own temporary folders are long.
+- **`python` in an entrypoint** is the cluster's Python, which sees the files of `working_dir`, not yours.
+- **A large virtual environment around Ray** is copied for every new `pip` environment.
+- **A long `--temp-dir`** fails, because the path of a Unix socket has room for only about 100 characters.
 
 ## Read on
 
 - [Chapter 24](ch24_deploy.ipynb): clusters in clouds, on Kubernetes, and on machines of your own.
-- [Chapter 19](ch19_operate.ipynb): operating what you have trained.
 - Ray's documentation: [jobs](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/index.html) and their [REST API](https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html), [runtime environments](https://docs.ray.io/en/latest/ray-core/handling-dependencies.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html), [worker output and its deduplication](https://docs.ray.io/en/latest/ray-observability/user-guides/configure-logging.html).
 - [Old names](../docs/old_names.md): the ID in `metadata`, and other names that you may meet in older texts.
 """

@@ -160,6 +160,7 @@ def _judge_here(answer: Answer, rng: Generator) -> None:
 )
 def join_node(answer: Answer, rng: Generator) -> None:
     """A new node needs only the GCS's address and the token; the GCS tells it the rest."""
+    # Long: what comes back is read first, so that only a command that can join is run, and then the node that joined.
     default = {os.cpu_count(), int(cores())}  # what the node would offer without --num-cpus
     cpus, amount = int(rng.choice([count for count in (1, 2, 3) if count not in default])), int(rng.integers(2, 60))
     resources = {f"robot_{rng.integers(100, 999)}": amount, "camera": int(rng.integers(1, 9))}
@@ -380,7 +381,7 @@ def pip_environment(answer: Answer, rng: Generator) -> None:
 question(
     "who_must_not_die",
     """
-    A cluster was started without `--block`, so no command watches its processes. One process is killed, and a minute or two later the whole cluster has stopped. Which process was it?
+    A cluster was started without `--block`, so no command watches its processes. One of them is killed, and soon the whole cluster has stopped. Which one was it?
 
     a) A worker.
         Its raylet starts another one, and Ray runs the task again (Chapter 5).
@@ -396,7 +397,7 @@ question(
 question(
     "what_a_token_is_for",
     """
-    Your head node listens on a port of a machine in a university network, without a token. What can others in the network do?
+    Your head node listens on a university network, without a token. What can others on that network do?
 
     a) They can look at the dashboard, but nothing else.
         You can submit jobs to the dashboard, so it does more than show things. What is a job?
@@ -410,7 +411,7 @@ question(
 question(
     "job_or_task",
     """
-    You have 500 images, each of which takes 50 ms to process, and you submit one job per image. What happens?
+    You have 500 images, each takes 50 ms to process, and you submit one job per image. What happens?
 
     a) They run in parallel on all CPUs, as 500 tasks would.
         They do run, but how long does each job take before its program starts? You have just measured it.
@@ -424,10 +425,10 @@ question(
 question(
     "laptop_closed",
     """
-    You start a training run on a cluster from your laptop at work. It takes ten hours, and you take the laptop home. Which way of starting it survives that?
+    From your laptop at work, you start a ten-hour training run on a cluster, and then you take the laptop home. Which way of starting the run survives that?
 
     a) A notebook with `ray.init("ray://head:10001")`.
-        The driver depends on your connection. Once that has been lost for 30 seconds, Ray stops everything that the driver started.
+        The driver depends on your connection. Once that has been lost for 30 seconds, the driver exits, and your training run stops.
     *b) `ray job submit` with `--no-wait`.
         Right: the driver runs on the cluster. Tomorrow, you can ask for its status and its log, from any machine that can reach the dashboard.
     c) A script with `RAY_ADDRESS` set, run on the laptop.

@@ -66,6 +66,8 @@ FIELD = [
     (r"\bwriters?\b", "ch26", '"rollout worker"', "Four writers write."),
     (r"\bholes?\b", "ch26", '"loophole"', "It finds the hole."),
     (r"\bchecked rewards?\b", "ch26", '"verifiable reward"', "A checked reward."),
+    (r"\bslots?\b", "ch06", '"CPU"', "The raylet hands out slots."),
+    (r"\bill (node|head)s?\b", "ch06", '"broken node"', "Here is an ill node."),
     (r"\bclones?\b", "ch15", '"the BC policy"', "The clone plays."),
     (
         r"(?<!`)\b(colour|grey|behaviour|neighbour|favour|centre|licence|programme)s?\b",
