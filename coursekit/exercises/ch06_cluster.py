@@ -24,12 +24,8 @@ SIGNS = {
     "dashboard agent": "ray::DashboardAgent",
     "runtime env agent": "ray::RuntimeEnvAgent",
 }
-RESEMBLES = {  # what a part is easily taken for, and found although it is missing
-    "gcs": "raylet",
-    "dashboard": "helper",
-    "monitor": "log monitor",
-    "client server": "start",
-    "raylet": "log monitor",
+RESEMBLES = {  # what a part of every node is easily taken for, and found although it is missing
+    "raylet": "driver",
     "log monitor": "driver",
     "dashboard agent": "runtime env agent",
     "runtime env agent": "dashboard agent",
@@ -120,17 +116,24 @@ def _judge_node(got: object, lacks: list[str], node: dict[str, list[str]]) -> No
         f"The node has none of the parts that only a head node has, but your list names {extra}.",
     )
     lost, listed = [part for part in lacks if part not in names], sorted(names)
-    decoy = _short(node.get(RESEMBLES[lost[0]], [])) if lost else ""
+    signs = [_short(node[part]) for part in HEAD_ONLY if part in node and set(lost) & set(HEAD_ONLY)]
     expect(
-        not decoy,
-        f"Your list is {listed}, but the node lacks another part. It does run a process that looks like that part: {decoy}",
+        not signs,
+        f"Your list is {listed}, but the node lacks another part. It's a head node, because it runs this process: {signs[:1]}",
+    )
+    decoys = [_short(node[RESEMBLES[part]]) for part in lost if RESEMBLES[part] in node]
+    expect(
+        not decoys,
+        f"Your list is {listed}, but the node lacks another part. This process looks similar to that part: {decoys[:1]}",
     )
     expect(not lost, f"Your list is {listed}, but the node lacks another part.")
 
 
 def _names(got: object) -> list[str]:
     """Return the names of parts that came back."""
-    names = list(got) if isinstance(got, list | tuple | set | frozenset) else [None]
+    names, kind = list(got) if isinstance(got, list | tuple | set | frozenset) else None, type(got).__name__
+    if names is None:
+        raise Wrong(f"`what_is_missing` should return a list of names, even if it's empty, but it returned a {kind}.")
     known, table = [name for name in names if isinstance(name, str) and name in SIGNS], ", ".join(SIGNS)
     expect(len(known) == len(names), f"The list must hold names from the table: {table}.")
     return known
@@ -206,7 +209,7 @@ def _judge_variables(variables: dict[str, str]) -> None:
     own = {name: value for name, value in variables.items() if name.startswith("RAY_AUTH")}
     expect(
         own.get("RAY_AUTH_MODE") == "token",
-        f"The variables don't turn token authentication on, so the node would show no token. Those about it are {own}.",
+        f"The variables don't turn token authentication on, so the node would show no token. Those about authentication are {own}.",
     )
     expect(
         own.get("RAY_AUTH_TOKEN_PATH") == "/etc/ray/token",
@@ -270,7 +273,7 @@ def submit_and_wait(answer: Answer, rng: Generator) -> None:
 
 
 def _judge_success(seen: given.Rehearsed, log: str) -> None:
-    expect(seen["raised"] is None, f"The job succeeded, but `submit_and_wait` raised RuntimeError: {seen['raised']}")
+    expect(seen["raised"] is None, f"The job succeeded, but `submit_and_wait` raised {seen['kind']}: {seen['raised']}")
     expect_equal(
         seen["returned"], log, f"The job printed {log!r} by its end; `submit_and_wait` returned {seen['returned']!r}."
     )
@@ -287,6 +290,10 @@ def _judge_failure(seen: given.Rehearsed, log: str) -> None:
         f"`submit_and_wait` returned {seen['returned']!r}, although the job didn't succeed.",
     )
     text = seen["raised"] or ""
+    expect(
+        seen["kind"] == "RuntimeError",
+        f"`submit_and_wait` should raise RuntimeError if the job didn't succeed, but it raised {seen['kind']}.",
+    )
     expect(
         log.strip() in text,
         f"The job printed {log!r}, but the message of your RuntimeError is {text!r}.",

@@ -274,6 +274,7 @@ class Rehearsed(TypedDict):
 
     returned: Any
     raised: str | None
+    kind: str  # the type of what was raised
     still_asking: bool
     submitted: list[tuple[Any, Any]]
     polls: int
@@ -284,18 +285,21 @@ def submit_to_a_stand_in(
 ) -> Rehearsed:
     """Return what came of a job that ends in a given way, what was submitted, and how often its status was asked for."""
     client = RehearsedClient(ends_as, log)
-    returned, raised, still_asking = None, None, False
+    returned, raised, kind, still_asking = None, None, "", False
     try:
         returned = submit_and_wait(client, entrypoint, runtime_env)
     except StillAsking:
         still_asking = True
-    except RuntimeError as error:
-        if isinstance(error, NotImplementedError):
+    except NotImplementedError:
+        raise
+    except Exception as error:
+        raised, kind = str(error), "RuntimeError" if isinstance(error, RuntimeError) else type(error).__name__
+        if kind != "RuntimeError" and log.strip() not in raised:  # an accident, not what the job's end led to
             raise
-        raised = str(error)
     return {
         "returned": returned,
         "raised": raised,
+        "kind": kind,
         "still_asking": still_asking,
         "submitted": [(call[1], call[2]) for call in client.calls if call[0] == "submit"],
         "polls": sum(call[0] == "status" for call in client.calls),

@@ -71,10 +71,15 @@ def only_the_gcs_makes_a_head(processes):
     return _lacks(processes, head={"gcs"})
 
 
-@rejects("what_is_missing", says="lacks another part")
+@rejects("what_is_missing", says="It's a head node")
 def two_parts_make_a_head(processes):
     found = {_part(words) for words in processes}
     return sorted((EVERY_NODE | HEAD_ONLY if len(found & HEAD_ONLY) > 1 else EVERY_NODE) - found)
+
+
+@rejects("what_is_missing", says="should return a list of names")
+def none_for_a_healthy_node(processes):
+    return _lacks(processes) or None
 
 
 @rejects("what_is_missing")
@@ -219,6 +224,22 @@ def forgets_that_jobs_are_stopped(client, entrypoint, runtime_env):
     if client.get_job_status(job) != "SUCCEEDED":
         raise RuntimeError(client.get_job_logs(job))
     return client.get_job_logs(job)
+
+
+@rejects("submit_and_wait", says="didn't succeed")
+def takes_a_stopped_job_for_a_success(client, entrypoint, runtime_env):
+    job = _wait(client, entrypoint, runtime_env, lambda status: status.is_terminal())
+    if client.get_job_status(job) == "FAILED":
+        raise RuntimeError(client.get_job_logs(job))
+    return client.get_job_logs(job)
+
+
+@rejects("submit_and_wait", says="it raised ValueError")
+def raises_an_error_of_another_type(client, entrypoint, runtime_env):
+    try:
+        return asks_for_the_whole_job(client, entrypoint, runtime_env)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from error
 
 
 @rejects("submit_and_wait")
