@@ -387,7 +387,7 @@ measured("shell_command", shell_seconds)
 r"""
 The whole command takes many times longer than the program's own work: it has to start Python and import Ray before the job even starts, and then the job does the same on the cluster.
 
-The command's exit code is 1 if the job failed and 0 otherwise, *even if somebody stopped the job*.
+Once the job has ended, the command exits with 1 if it failed and with 0 otherwise, *even if somebody stopped it*.
 
 What your tasks print also ends up in the job's output, with a prefix such as `(square pid=4711, ip=10.0.0.8)`.
 By default, if several workers print lines that differ only in words that contain digits, you see one of them, and later `[repeated 9x across cluster]`.
@@ -422,7 +422,7 @@ print("the last line of its log:", client.get_job_logs(job).splitlines()[-1])
 r"""
 `submit_job` returned an ID, because submitting worked.
 A job is `PENDING` at first and then `RUNNING`; its final status is `SUCCEEDED`, `FAILED`, or, if somebody called `stop_job`, `STOPPED`.
-So if you need the result, poll the status, with pauses, until it's final, and then look at *which* one it is.
+So if you need the result, poll the status, with pauses, until it's final, and then check *which* status it is.
 
 Write `submit_and_wait`, which returns what a job printed, but only if the job succeeded.
 The check passes your function a fake client, once for each final status, and then it runs a real job on your cluster.
@@ -582,9 +582,8 @@ With an exact version, tomorrow's job installs the same package as today's.
 
 # %% [markdown]
 r"""
-Now run a job with each version, both at the same time on the same node, and then the first one again.
-Compare the first start with the second one.
-That may take half a minute:
+Now run a job with each version, both at the same time on the same node, and then the first one again, which may take half a minute.
+Compare the first start with the second one:
 """
 
 # %% tags=["demo"]
@@ -718,7 +717,7 @@ r"""
 One job takes as long as hundreds or even thousands of task calls.
 The reply comes within tens or hundreds of milliseconds, but it only says that Ray has accepted the job.
 The job itself takes seconds, because it starts processes: a supervisor actor, a shell, and, if the job uses Ray, a Python process that imports Ray, plus its workers.
-From the shell, the `ray` command comes on top.
+From the shell, the `ray` command itself takes seconds, too.
 
 So use a job for *work that you wait for as a whole*, such as a training run or a nightly evaluation; inside the job, tasks and actors do the parallel work.
 """
