@@ -24,7 +24,11 @@ SIGNS = {
     "dashboard agent": "ray::DashboardAgent",
     "runtime env agent": "ray::RuntimeEnvAgent",
 }
-RESEMBLES = {  # what a part of every node is easily taken for, and found although it is missing
+RESEMBLES = {  # what a part is easily taken for, and found although it is missing
+    "gcs": "raylet",
+    "dashboard": "helper",
+    "monitor": "log monitor",
+    "client server": "start",
     "raylet": "driver",
     "log monitor": "driver",
     "dashboard agent": "runtime env agent",
@@ -116,15 +120,16 @@ def _judge_node(got: object, lacks: list[str], node: dict[str, list[str]]) -> No
         f"The node has none of the parts that only a head node has, but your list names {extra}.",
     )
     lost, listed = [part for part in lacks if part not in names], sorted(names)
-    signs = [_short(node[part]) for part in HEAD_ONLY if part in node and set(lost) & set(HEAD_ONLY)]
+    sign = next((_short(node[part]) for part in HEAD_ONLY if part in node), "")
+    decoy = next((_short(node[RESEMBLES[part]]) for part in lost if RESEMBLES[part] in node), "")
     expect(
-        not signs,
-        f"Your list is {listed}, but the node lacks another part. It's a head node, because it runs this process: {signs[:1]}",
+        not (set(lost) & set(HEAD_ONLY)),
+        f"Your list is {listed}, but the node lacks another part. It's a head node, because it runs this process: {sign}\n"
+        f"And this process only looks similar to a part that's missing: {decoy}",
     )
-    decoys = [_short(node[RESEMBLES[part]]) for part in lost if RESEMBLES[part] in node]
     expect(
-        not decoys,
-        f"Your list is {listed}, but the node lacks another part. This process looks similar to that part: {decoys[:1]}",
+        not decoy,
+        f"Your list is {listed}, but the node lacks another part. This process only looks similar to it: {decoy}",
     )
     expect(not lost, f"Your list is {listed}, but the node lacks another part.")
 
