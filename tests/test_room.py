@@ -381,6 +381,7 @@ def test_a_prediction_is_kept_and_compared_without_a_room_too(tmp_path, monkeypa
     assert "You say 1.6" in str(predictions.predict("speedup", 1.6))
     assert "You said 1.6, it was 0.8" in str(predictions.measured("speedup", np.float64(0.8)))
     assert "Yours is 0.8" in str(predictions.share("speedup", 0.8))
+    assert "You said 1.6, it was 2,630\nThat is 1,600 times what" in str(predictions.measured("speedup", 2634.2))
     assert not list(home().glob("room*"))
 
 

@@ -51,11 +51,11 @@ def share(name: str, value: Any) -> Note:
     if (number := _number(name, value)) is None:
         return Note("Nothing was shared", f"`share({name!r}, …)` needs a number.", "#dc2626")
     if not connection.joined():
-        return Note(f"Yours is {number:.3g}", "In a room, `share` puts it beside those of the others.")
+        return Note(f"Yours is {_shown(number)}", "In a room, `share` puts it beside those of the others.")
     own = round(cores(), 1)
     if missing := outbox.send(_event("share", name, number, cores=own)):
-        return Note(f"Not shared yet: {number:.3g}", missing, "#64748b")
-    return Note(f"Shared: {number:.3g}", f"The board shows it beside your machine's {own:g} cores.", "#7c3aed")
+        return Note(f"Not shared yet: {_shown(number)}", missing, "#64748b")
+    return Note(f"Shared: {_shown(number)}", f"The board shows it beside your machine's {own:g} cores.", "#7c3aed")
 
 
 def _number(name: str, value: Any) -> float | None:
@@ -69,8 +69,8 @@ def _number(name: str, value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _shown(value: float | str) -> str:
-    return f"“{value}”" if isinstance(value, str) else f"{value:.3g}"
+def _shown(value: float | str, digits: int = 3) -> str:
+    return f"“{value}”" if isinstance(value, str) else f"{float(f'{value:.{digits}g}'):,.15g}"  # 2,630 and not 2.63e+03
 
 
 def _compared(said: float | str, was: float | str) -> str:
@@ -78,7 +78,7 @@ def _compared(said: float | str, was: float | str) -> str:
         return "That's right." if said == was else "What did you leave out?"
     if min(said, was) <= 0 or 1 / 1.25 < was / said < 1.25:
         return "" if was != said else "Exactly."
-    return f"That is {was / said:.2g} times what you expected: what did you leave out?"
+    return f"That is {_shown(was / said, digits=2)} times what you expected: what did you leave out?"
 
 
 def _tell(kind: str, name: str, value: float) -> None:
