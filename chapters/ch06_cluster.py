@@ -91,7 +91,7 @@ measured("head_processes", len(lines))
 
 # %% [markdown]
 r"""
-Most people guess three or four.
+That's probably more than you expected.
 About half of these processes are the dashboard's helpers, which share one box in this picture; every other kind of process has a separate box:
 
 ![The processes of a head node and of a worker node, what each one does, and what is lost when it dies](../img/ch06_anatomy.svg)
@@ -307,7 +307,7 @@ if budget(full=True, quick=not passed("join_node")):  # in quick mode, the check
 # %% [markdown]
 r"""
 The node brings the command itself, a raylet, two agents, and a log monitor: the lower half of the picture, except for the workers, which start when there are tasks for them.
-A node that's listed as `DEAD` is the one that the check has stopped; the GCS keeps its record.
+A node that's listed as `DEAD` is one that was stopped before, for example by the check; the GCS keeps its record.
 Only the head node has the resource `node:__internal_head__`.
 
 > **`ray stop` stops every Ray instance on the machine** that your account may stop: your other clusters, those of colleagues who share the account, and, if you're root, all of them.

@@ -124,14 +124,14 @@ def _judge_node(got: object, lacks: list[str], node: dict[str, list[str]]) -> No
     decoy = next((_short(node[RESEMBLES[part]]) for part in lost if RESEMBLES[part] in node), "")
     expect(
         not (set(lost) & set(HEAD_ONLY)),
-        f"Your list is {listed}, but the node lacks another part. It's a head node, because it runs this process: {sign}\n"
+        f"Your list is {listed}, which leaves out a part that the node lacks. It's a head node, because it runs this process: {sign}\n"
         f"And this process only looks similar to a part that's missing: {decoy}",
     )
     expect(
         not decoy,
-        f"Your list is {listed}, but the node lacks another part. This process only looks similar to it: {decoy}",
+        f"Your list is {listed}, which leaves out a part that the node lacks. This process only looks similar to it: {decoy}",
     )
-    expect(not lost, f"Your list is {listed}, but the node lacks another part.")
+    expect(not lost, f"Your list is {listed}, which leaves out a part that the node lacks.")
 
 
 def _names(got: object) -> list[str]:
