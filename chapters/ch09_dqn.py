@@ -1,24 +1,24 @@
-# %% [markdown] you_learn_to="write DQN with `multiprocessing` and with Ray, lose no update"
+# %% [markdown] you_learn_to="write DQN with `multiprocessing` and with Ray, and lose no update"
 r"""
 # Chapter 9 · Distributed DQN
 
 Many workers train one agent, and no update is lost.
 
-*About 100 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb) and [Chapter 8](ch08_rollouts.ipynb)*
+*About 100 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb), and [Chapter 8](ch08_rollouts.ipynb)*
 
 **What you will be able to do**
 
-- write the parts of DQN: a replay buffer that keeps only what happened, and a target that looks ahead;
+- write a replay buffer that stores transitions, and compute the targets of Double DQN;
 - share one agent among workers without losing an update, and measure how old their gradients are;
-- write the same program twice, with `multiprocessing` and with Ray, and say what each changed line buys;
-- kill a worker in both, and see what becomes of the rest;
-- train an agent on two cores in seconds.
+- write the same program with `multiprocessing` and with Ray, and explain what each changed line buys;
+- explain what happens in each program when a worker is killed.
 """
 
 # %%
 import math
 import multiprocessing
 import os
+import queue
 import time
 from contextlib import contextmanager
 from functools import partial
@@ -31,7 +31,8 @@ import psutil
 import ray
 from ray.util.queue import Queue
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
+from coursekit import Drawn, strip, warm_up
 
 begin("ch09_dqn")
 
@@ -45,76 +46,76 @@ from coursekit.given.ch09_dqn import (
     cartpoles,
     fresh_theta,
     q_values,
+    run_then_put_none,
     side_by_side,
     td_gradient,
-    with_goodbye,
 )
-from coursekit import Drawn, strip
 
 # %%
-os.environ["OMP_NUM_THREADS"] = "1"  # for all processes to come: the matrices are small, more threads gain nothing
+os.environ["OMP_NUM_THREADS"] = (
+    "1"  # for processes that start later: the matrices are small, so more threads don't help
+)
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
-warm_up(4)  # half a minute where the machine is slow or busy
-news = keep_news_of_deaths()  # we will kill a worker: Ray's report about it is kept instead of printed (chapter 5)
+warm_up(4)  # up to half a minute on a slow or busy machine
+news = (
+    keep_news_of_deaths()
+)  # collects Ray's report about the worker that you'll kill, instead of printing it (Chapter 5)
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `train` as homework; show the rest from your machine.
-The highlight is the plot of the lost updates: ask for predictions in numbers before anyone runs that cell.
-Run the three cells above before you speak.
+The run sheet plans a hundred minutes, with `train` as homework; show what follows it from your machine.
+The highlight is the count of lost updates, so ask for predictions in numbers before anyone runs that cell.
+Have everyone run the three cells above before you speak.
 """
 
 # %% [markdown]
 r"""
-## DQN learns from what was played long ago
+## DQN learns from old experience
 
-Chapter 8 used experience once and threw it away.
-**DQN** (deep Q-network, Mnih et al. 2015) keeps it.
-A network estimates $Q_\theta(s, a)$: the discounted rewards still to come when you choose $a$ in $s$ and the best action from then on.
-If you know $Q$, you know what to do: take the action with the highest $Q$.
-$Q$ does not depend on the policy that collected the experience, so a step from ten minutes ago, played with worse weights, still teaches something: DQN is **off-policy**.
-Three ideas make it work:
+In Chapter 8, you used experience once and threw it away.
+[**DQN**](../docs/glossary.md#dqn) (deep Q-network, Mnih et al. 2015) keeps it.
+Its network estimates the [Q-value](../docs/glossary.md#q-value) $Q_\theta(s, a)$: the expected discounted return if you take action $a$ in state $s$ and the best action in every state after that.
+Q-values don't depend on the policy that collected the experience, so a step from ten minutes ago, chosen with worse weights, is still useful: DQN is [**off-policy**](../docs/glossary.md#off-policy).
+It combines three ideas:
 
-- a **replay buffer** keeps the last 20,000 steps, and every update learns from 256, drawn at random;
-- a **target network** $\theta^-$, an older copy of the weights, says what the future is worth, so the network does not chase its own tail;
-- **exploration**: with probability $\varepsilon$ a worker draws its action at random; $\varepsilon$ is 1 at first and 0.05 later.
+- A [**replay buffer**](../docs/glossary.md#replay-buffer) stores the last 20,000 steps, and each update learns from 256 of them, drawn at random.
+- A [**target network**](../docs/glossary.md#target-network) $\theta^-$, an older copy of the weights, estimates the value of the next state, so that the goal of training doesn't move with every update.
+- **Exploration** ([ε-greedy](../docs/glossary.md#epsilon-greedy)): with probability $\varepsilon$, which falls from 1 to 0.05, a worker takes a random action.
 
 Spread over processes, it looks like this:
 
-![Two workers get parameters from the agent and batches from the replay buffer; they send fragments to the buffer, gradients to the agent, steps and scores to the board, and reports into a queue, which your notebook reads](../img/ch09_parts.svg)
+![Workers send fragments to the replay buffer, gradients to the agent, steps and scores to the board, and reports to a queue that your notebook reads](../img/ch09_parts.svg)
 
-Workers play *and* compute gradients; everything they share is an object in another process.
-These are all the numbers:
+The workers collect experience *and* compute gradients, and everything they share is an object in another process.
+Here are the settings:
 """
 
 # %%
-FRAMES, BATCH = 4, 256  # a round of a worker: 4 frames of 8 environments, then one gradient from 256 steps
-CAPACITY = 20_000  # steps that the buffer keeps
+FRAMES, BATCH = 4, 256  # a worker's round: 4 frames of 8 environments, then one gradient from 256 transitions
+CAPACITY = 20_000  # transitions in the replay buffer
 GAMMA, RATE = 0.99, 2e-3  # the discount; the optimizer's learning rate
-TARGET_EVERY = 20  # updates after which the target network is copied again
-TEST_EVERY = 25  # rounds of a worker after which it tests what has been learned
-GOAL, STOP = 195, 225  # mean return that counts, mean return in a test at which we stop
-LIMIT = 50_000  # steps after which we give up
+TARGET_EVERY = 20  # updates between two copies of the weights into the target network
+TEST_EVERY = 25  # rounds between two tests of a worker
+GOAL, STOP = 195, 225  # the mean return that we want; the mean return in a test at which training stops
+LIMIT = 50_000  # steps after which training stops anyway
 
 
 def epsilon(version):
-    """Return the share of random actions after `version` updates."""
+    """Return the probability of a random action after `version` updates."""
     return max(0.05, 1 - version / 250)
 
 
 # %% [markdown]
 r"""
-Other tutorials would import PyTorch now.
-That costs each process one to two seconds and a few hundred megabytes, and we will start many.
-Our network has two hidden layers and 4,610 weights, few enough for thirty lines of NumPy in `coursekit`.
-Type `td_gradient??` in a cell to see the ten that matter.
-All weights are one array, `theta`; `q_values(theta, obs)` has a row for each observation and a column for each action.
+Importing PyTorch would cost each process a second or two and a few hundred megabytes, and you'll start many processes.
+Our network has only 4,610 weights, so about thirty lines of NumPy in `coursekit` are enough (`td_gradient??` shows the core).
+All weights are in one array, `theta`, and `q_values(theta, obs)` returns a row for each observation and a column for each action.
 
-The problem is CartPole.
-A random policy keeps the pole up for some 20 steps; our goal is a mean return of 195, at which CartPole's first version counted as solved.
+In CartPole, a random policy keeps the pole up for about 20 steps, and our goal is a mean return of 195, the threshold at which `CartPole-v0` counts as solved.
 
-The given `Sampler` is a relative of chapter 8's: `play(theta, epsilon, frames)` returns a fragment and a list of the returns of the episodes that ended in it; `test(theta)` returns the mean return of 50 fresh episodes.
+The given `Sampler` is like the one in Chapter 8, but `play(theta, epsilon, frames)` explores, and returns a fragment and a list of the returns of all episodes that ended in it.
+`test(theta)` returns the mean return of 50 new episodes without exploration.
 """
 
 # %% tags=["demo"]
@@ -124,41 +125,41 @@ fragment, ended = sampler.play(theta, 1.0, 100)  # 100 frames, every action at r
 for key, value in fragment.items():
     print(f"{key:12} {np.shape(value)!s:12} {np.asarray(value).dtype}")
 print(f"{len(ended)} episodes ended, with a mean return of {np.mean(ended):.0f};", end=" ")
-print(f"{np.sum(~fragment['real'])} frames are resets")
+print(f"{np.sum(~fragment['real'])} rows are resets")
 
 # %% [markdown]
 r"""
-## A replay buffer keeps transitions, not frames
+## A replay buffer stores transitions, not frames
 
-DQN learns from **transitions** (chapter 7).
-A fragment has them all, but not as rows.
-`next_obs` of a frame is `obs` of the next frame *of the same environment*; after the last frame it is `last_obs`.
-And the frames with `real` False are only resets.
+DQN learns from **transitions** (Chapter 7), and a fragment contains them, but not as rows.
+The `next_obs` of a frame is the `obs` of the next frame *of the same environment*, and after the last frame, it's `last_obs`.
+Frames with `real` False are only resets, so they aren't transitions.
 
-Draw an episode that ends in frame 2, with the reset in frame 3.
-Which frame's `obs` is `next_obs` of frame 2?
-And what goes wrong if you first throw the resets away and then shift by one?
+On paper, draw an episode that ends in frame 2, with its reset in frame 3.
+Which frame's `obs` is the `next_obs` of frame 2?
+And what goes wrong if you remove the resets before you shift?
 
-The buffer has room for `capacity` transitions.
-When it is full, a new one replaces the oldest.
-`sample` draws from those stored, each equally likely, and puts back what it has drawn: the first worker asks for 256 when hardly 32 are there.
-Check it here as an ordinary class; it becomes an actor later.
+Write `ReplayBuffer`, which stores the latest `capacity` transitions.
+`sample` draws from all stored transitions with equal probability and with replacement, so it works from the start, when a worker asks for 256 and only about 32 are stored.
+Buffers with the same seed and the same transitions return the same samples, and a different seed gives different ones.
+
+For now, it's an ordinary class; it becomes an actor later.
 """
 
 
 # %%
 class ReplayBuffer:
-    """Keeps the newest transitions."""
+    """Stores the latest transitions."""
 
     def __init__(self, capacity, seed):
-        """Begin with nothing; `seed` is for the draws."""
+        """Start empty, with room for `capacity` transitions; `seed` is for the random numbers that `sample` needs."""
         ### BEGIN SOLUTION
         self.capacity, self.rng = capacity, np.random.default_rng(seed)
         self.columns, self.added = {}, 0  # how many were ever added
         ### END SOLUTION
 
     def add(self, fragment):
-        """Keep the transitions of a fragment, which never has more than `capacity` of them."""
+        """Store the transitions of a fragment, at most `capacity` of them."""
         ### BEGIN SOLUTION
         real = fragment["real"]
         later = np.concatenate([fragment["obs"][1:], fragment["last_obs"][None]])
@@ -173,9 +174,10 @@ class ReplayBuffer:
         ### END SOLUTION
 
     def sample(self, size):
-        """Return `size` transitions as a dict of arrays, each drawn from all that are there: one may come twice.
+        """Return `size` transitions as a dict of arrays, drawn with replacement, so `size` may exceed the number stored.
 
-        So `size` may be larger than what is there. Its keys are "obs", "actions", "rewards", "terminated", "truncated" and "next_obs".
+        The keys are "obs", "actions", "rewards", "terminated", "truncated", and "next_obs".
+        Floats, integers, and booleans stay what they are in the fragment.
         """
         ### BEGIN SOLUTION
         chosen = self.rng.integers(min(self.added, self.capacity), size=size)
@@ -188,12 +190,12 @@ check("ReplayBuffer", ReplayBuffer)
 
 # %% [markdown] tags=["solution"]
 r"""
-First shift, then throw away: `later[real]` pairs each frame with its own successor, so `next_obs` of frame 2 is `obs` of frame 3, although that frame is a reset.
-In Gymnasium's mode *next step* the reset's `obs` is the true last observation of the episode.
-The other order pairs an episode's last frame with the next one's first observation, which says that falling over leads to a fresh start.
+Shift first, and then remove the resets: `later[real]` pairs each frame with its own successor, so the `next_obs` of frame 2 is the `obs` of frame 3, although frame 3 is a reset.
+In Gymnasium's *next-step* autoreset mode, the `obs` of that frame is the true last observation of the episode.
+The other order pairs an episode's last frame with the first observation of the next episode, as if falling over led to a fresh start.
 
-`% capacity` makes a ring: the places run past the end and continue at 0.
-Cutting a list with `[-capacity:]` would also be right, but makes a new list of 20,000 entries at every call.
+`% capacity` makes the arrays a ring: positions past the end continue at 0.
+Cutting a list with `[-capacity:]` is also right, but it creates a new list of 20,000 entries at every call.
 """
 
 # %% tags=["demo"]
@@ -213,33 +215,39 @@ quiz("why_at_random", why_at_random)
 
 # %% [markdown]
 r"""
-## The target is chosen by one network and rated by another
+## In Double DQN, one network chooses the action and another rates it
 
-The network learns towards a **target**: the reward that came, plus what the future is worth.
-With the best action in $s'$ you would write $y = r + \gamma \max_a Q(s', a)$.
-That maximum has a catch.
+The network is trained toward a [**target**](../docs/glossary.md#td-target): the reward, plus the discounted value of the next state $s'$.
+The obvious target uses the highest Q-value, $y = r + \gamma \max_a Q(s', a)$, but that maximum has a catch.
 
-**Predict:** two actions are both worth exactly 0, and your estimates of them are off by about 1, up or down.
-What is the larger estimate, on average?
+**Predict:** two actions are both worth exactly 0, and the errors of your two estimates are normally distributed with a standard deviation of 1.
+How high is the higher estimate, on average?
 """
+
+# %% tags=["demo"]
+predict("higher_estimate", ...)
 
 # %% tags=["demo"]
 one, other = np.random.default_rng(0).normal(size=(2, 10_000, 2))  # two estimates of two actions, 10,000 times
 chosen = one.argmax(axis=1)
-print(f"the larger of two estimates:                   {one.max(axis=1).mean():+.2f}")
-print(f"chosen by one estimate, rated by another one:  {other[np.arange(10_000), chosen].mean():+.2f}")
+print(f"the higher of two estimates:                 {one.max(axis=1).mean():+.2f}")
+print(f"chosen by one estimate, rated by the other:  {other[np.arange(10_000), chosen].mean():+.2f}")
+measured("higher_estimate", one.max(axis=1).mean())
 
 # %% [markdown]
 r"""
-Well above 0: a maximum prefers overestimates.
-And the error feeds itself, since this target trains the network that makes the next one.
-**Double DQN** (van Hasselt et al. 2016) needs two networks, and has them already: the newest $\theta$ *chooses* the action, and the older $\theta^-$ *rates* it.
+The higher estimate is almost 0.6 on average, although neither action is worth more than 0.
+This [overestimation](../docs/glossary.md#overestimation-bias) feeds on itself, because targets train the network that computes the next targets.
+If an independent estimate rates the chosen action, the mean is 0.
+[**Double DQN**](../docs/glossary.md#double-dqn) (van Hasselt et al. 2016) does nearly that with the two networks that DQN already has: the current weights $\theta$ *choose* the action, and the target network $\theta^-$ *rates* it.
+The two aren't independent, so the overestimation only shrinks.
 
 $$y = r + \gamma\, Q_{\theta^-}\bigl(s', \arg\max_a Q_\theta(s', a)\bigr)$$
 
-At an end, chapter 8's rule holds in a simpler form: after **terminated** $y = r$; after **truncated** nothing changes.
+After a **termination**, $y = r$, even if both flags are set; a **truncation** alone changes nothing.
 
-Try it on paper: $r = 1$, $\gamma = 0.5$; the newest network says 2 and 4 for the two actions of $s'$, the older one says 10 and 6.
+Write `td_target`, which returns a target for each transition of a batch.
+Try it on paper first: $r = 1$, $\gamma = 0.5$, the two actions of $s'$ have the values 2 and 4 in the current network, and 10 and 6 in the target network.
 """
 
 
@@ -247,12 +255,13 @@ Try it on paper: $r = 1$, $\gamma = 0.5$; the newest network says 2 and 4 for th
 def td_target(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     """Return the targets of Double DQN, shape [B] (van Hasselt et al. 2016).
 
-    `q_online` and `q_target` are Q(s', a) of the newest and of the older network, shape [B, A]; the rest is [B].
+    `rewards` is [B], of floats; `terminated` and `truncated` are [B], of booleans.
+    `q_online` and `q_target` are Q(s', a) of the current network and of the target network, shape [B, A].
     """
     ### BEGIN SOLUTION
     best = q_online.argmax(axis=1)
     future = q_target[np.arange(len(best)), best]
-    return rewards + gamma * future * ~terminated
+    return rewards + gamma * future * (1.0 - terminated)
     ### END SOLUTION
 
 
@@ -261,15 +270,18 @@ check("td_target", td_target)
 
 # %% [markdown] tags=["solution"]
 r"""
-`truncated` is not used at all.
-It is an argument because every buffer has both flags, and because `terminated | truncated` is such a common mistake: it teaches that a pole still standing after 500 steps has no future.
+`truncated` isn't used at all.
+It's an argument because every buffer stores both flags, and because `terminated | truncated` is such a common mistake: it teaches the network that a pole that's still standing after 500 steps has no future.
+
+`~terminated` does the same as `1.0 - terminated` if the flags are booleans.
+If they were saved as `uint8`, `~1` is 254, and the targets explode.
 """
 
 # %% [markdown]
 r"""
-On paper: the newest prefers the second action, for which the older says 6, so $y = 1 + 0.5 \cdot 6 = 4$.
+On paper, the current network prefers the second action, which the target network rates at 6, so $y = 1 + 0.5 \cdot 6 = 4$.
 
-With the given `td_gradient`, that is all a worker needs to learn from `parameters`, both networks in one dict, and a batch:
+Now a worker can compute a gradient from a batch and from `parameters`, a dict with both networks:
 """
 
 
@@ -285,75 +297,86 @@ def gradient_of(parameters, batch):
 
 # %% [markdown]
 r"""
-## Get, update, put: half of the updates are lost
+## Workers that get, update, and put weights lose updates
 
-How do several workers improve *one* agent?
-The usual first attempt is a cycle: **get** the parameters, **update** them locally, **put** them back.
-Here it is, with one more number in the parcel: `updates` says how many updates are *in* these weights.
-Each worker adds one.
+How can several workers improve *one* agent?
+A common first attempt is a cycle: each worker **gets** the weights, **updates** its copy, and **puts** the result back.
+The code below also counts: `updates` says how many updates the weights contain, and each worker adds 1 to it.
 
-**Predict:** two workers make 40 updates each.
-Which number is on the shelf in the end?
-And with four workers, 160 updates in all?
+**Predict:** four workers make 40 updates each.
+How many of these 160 updates are in the weights at the end?
 """
+
+# %% tags=["demo"]
+predict("updates_of_160", ...)  # updates
 
 
 # %% tags=["demo"]
 @ray.remote(num_cpus=0)
-class Shelf:
-    """Keeps what was put there last."""
+class SharedWeights:
+    """Keeps whatever was put last."""
 
     def put(self, theta, updates):
         """Replace the weights."""
         self.kept = theta, updates
 
     def get(self):
-        """Return weights, and how many updates are in them."""
+        """Return the weights, and how many updates they contain."""
         return self.kept
 
 
 # %% tags=["demo"]
 @ray.remote
-def get_update_put(shelf, batch, rounds):
-    """The usual cycle."""
+def get_update_put(shared, batch, rounds):
+    """Get the weights, update a copy, and put it back, `rounds` times."""
     optimizer = Adam(RATE)
     for _ in range(rounds):
-        theta, updates = ray.get(shelf.get.remote())
-        theta = theta.copy()  # what comes from Ray is read-only
+        theta, updates = ray.get(shared.get.remote())
+        theta = theta.copy()  # arrays that come from Ray are read-only
         optimizer.step(theta, gradient_of({"theta": theta, "target": theta}, batch))
-        ray.get(shelf.put.remote(theta, updates + 1))
+        ray.get(shared.put.remote(theta, updates + 1))
 
 
 # %% tags=["demo"]
-rounds, crews, kept = 40, [1, 2, 4], {}
+rounds, counts, kept = 40, [1, 2, 4], {}
 if passed("ReplayBuffer") and passed("td_target"):
-    shelf, batch_ref = Shelf.remote(), ray.put(batch)
-    for workers in [4, *crews]:  # the first is a warm-up
-        ray.get(shelf.put.remote(theta, 0))
-        ray.get([get_update_put.remote(shelf, batch_ref, rounds) for _ in range(workers)])
-        _, kept[workers] = ray.get(shelf.get.remote())
-    for workers in crews:
+    shared, batch_ref = SharedWeights.remote(), ray.put(batch)
+    for workers in [4, *counts]:  # the first run is a warm-up
+        ray.get(shared.put.remote(theta, 0))
+        ray.get([get_update_put.remote(shared, batch_ref, rounds) for _ in range(workers)])
+        _, kept[workers] = ray.get(shared.get.remote())
+    for workers in counts:
         print(f"workers: {workers}; updates made: {workers * rounds}; in the weights: {kept[workers]}")
-    ray.kill(shelf)
+    ray.kill(shared)
+    display(measured("updates_of_160", kept[4]))
 
 # %% [markdown]
 r"""
-One worker loses nothing.
-Two lose nearly half: while one computes, the other puts its result, which the first then overwrites.
-Four make four times as many updates, and keep hardly more than one alone: some 40 to 60 of 160.
-Most of their work is wasted, and *nothing complains*.
-It is chapter 3's lost update, which was about money.
+A single worker loses nothing.
+Two workers lose nearly half of their updates: while one computes, the other puts its result, and then the first one overwrites it.
+With four workers, usually only 40 to 60 of the 160 updates are in the weights.
+Most of the work is wasted, and *you see no error*.
+It's the [lost update](../docs/glossary.md#lost-update) from Chapter 3, with weights instead of money.
+"""
 
-The cure is the same: instead of the new state, send **what to do**.
-A worker sends its *gradient*, and the agent applies it, in one call.
-The optimizer and its memory move into the agent, too.
+# %% [markdown]
+r"""
+## If workers send gradients, every update counts
 
-This creates a new problem: a gradient belongs to the weights at which it was computed, and by the time it arrives the agent has moved on.
-So the agent counts its updates in `version`, a worker says which version its gradient belongs to, and the difference is the gradient's **age**: 0 when no other gradient came in between.
+The fix is also the one from Chapter 3: don't send the new state, send **what to do**.
+A worker sends its *gradient*, and the agent, which now has the optimizer, applies it in a single call.
+That makes the agent a [parameter server](../docs/glossary.md#parameter-server), and the method [asynchronous SGD](../docs/glossary.md#asynchronous-sgd).
 
-The agent begins with version 0.
-`optimizer.step(theta, gradient)` changes the array `theta` *in place*; what comes from Ray is read-only, so copy it first.
-Whenever the version becomes a multiple of `target_every`, the target network takes the current weights.
+It has a problem of its own: a [stale gradient](../docs/glossary.md#stale-gradient) was computed from older weights, because other gradients were applied before it arrived.
+So the agent counts its updates in `version`, and a worker sends along the version of the weights that it used.
+The difference, when the gradient arrives, is the gradient's **age**; it's 0 if no other gradient came in between.
+
+Write `SharedAgent`, which holds both networks and applies gradients:
+
+- It starts at version 0, and each call of `apply` adds 1.
+- `optimizer.step(theta, gradient)` changes the `theta` array *in place*.
+  Arrays that come from Ray are read-only, so copy `theta` first.
+- Whenever the version becomes a multiple of `target_every`, the target network gets the current weights.
 """
 
 
@@ -362,7 +385,7 @@ class SharedAgent:
     """The weights that all workers improve; only the agent changes them."""
 
     def __init__(self, theta, optimizer, target_every):
-        """Begin with version 0; both networks are `theta`."""
+        """Start at version 0, with `theta` as the weights of both networks."""
         ### BEGIN SOLUTION
         self.theta, self.target = theta.copy(), theta.copy()
         self.optimizer, self.target_every = optimizer, target_every
@@ -370,13 +393,13 @@ class SharedAgent:
         ### END SOLUTION
 
     def parameters(self):
-        """Return {"theta": the weights, "target": those of the target network, "version": how many updates are in them}."""
+        """Return {"theta": the weights, "target": those of the target network, "version": the number of updates in the weights}."""
         ### BEGIN SOLUTION
         return {"theta": self.theta, "target": self.target, "version": self.version}
         ### END SOLUTION
 
     def apply(self, gradient, version):
-        """Take one step with a gradient that was computed at this version."""
+        """Take one optimizer step with a gradient that was computed from the weights of this version."""
         ### BEGIN SOLUTION
         self.seen.append(self.version - version)
         self.optimizer.step(self.theta, gradient)
@@ -386,7 +409,7 @@ class SharedAgent:
         ### END SOLUTION
 
     def ages(self):
-        """Return the age of every gradient so far, at its arrival, as a list."""
+        """Return the ages of all gradients so far, in the order in which they arrived, as a list."""
         ### BEGIN SOLUTION
         return self.seen
         ### END SOLUTION
@@ -397,26 +420,29 @@ check("SharedAgent", SharedAgent)
 
 # %% [markdown] tags=["solution"]
 r"""
-Every copy has its reason.
+Each copy has its reason.
 `__init__` needs `theta.copy()` because an array that arrives in an actor is read-only.
-`self.target = self.theta` without a copy would be a second *name* for the same array: the target would move with every step, and there would be no target network at all.
-That raises no error, and learning becomes a matter of luck.
-`parameters` needs no copy in an ordinary actor: Ray packs the result before the next call begins.
+`self.target = self.theta` without a copy would be a second *name* for the same array, so the target would move with every step, and there would be no target network at all.
+You'd see no error, only a program that learns worse or not at all.
+`parameters` needs no copy in an ordinary actor, because Ray serializes the result before the next call starts.
 """
 
 # %% [markdown]
 r"""
-Now the same count again, with gradients instead of weights.
+Now count again, with gradients instead of weights.
 
-**Predict:** how many of four workers' 160 updates are in the weights?
-And how old is a gradient, on average, with one, two and four workers?
+**Predict:** four workers send 40 gradients each.
+How old is a gradient when it arrives, on average?
 """
+
+# %% tags=["demo"]
+predict("average_age", ...)  # updates
 
 
 # %% tags=["demo"]
 @ray.remote
 def get_gradient_apply(agent, batch, rounds):
-    """The same cycle, with gradients."""
+    """Get the weights, compute a gradient, and let the agent apply it, `rounds` times."""
     for _ in range(rounds):
         now = ray.get(agent.parameters.remote())
         ray.get(agent.apply.remote(gradient_of(now, batch), now["version"]))
@@ -425,41 +451,40 @@ def get_gradient_apply(agent, batch, rounds):
 applied, ages = {}, {}
 if passed("SharedAgent") and kept:
     agent = ray.remote(SharedAgent).options(num_cpus=0).remote(theta, Adam(RATE), TARGET_EVERY)
-    for workers in [4, *crews]:
+    for workers in [4, *counts]:
         before = ray.get(agent.parameters.remote())["version"]
         ray.get([get_gradient_apply.remote(agent, batch_ref, rounds) for _ in range(workers)])
         applied[workers] = ray.get(agent.parameters.remote())["version"] - before
         ages[workers] = ray.get(agent.ages.remote())[before:]
+    display(measured("average_age", np.mean(ages[4])))
 
 # %% tags=["demo"]
 if applied:
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), constrained_layout=True)
-    for place, (counts, name, colour) in enumerate(
-        [(kept, "put", "#d97706"), (applied, "applied by the agent", "#059669")]
-    ):
-        left.bar(np.arange(3) + 0.4 * place, [counts[workers] for workers in crews], 0.4, color=colour, label=name)
-    made = [workers * rounds for workers in crews]
-    left.plot(np.arange(3) + 0.2, made, "_", color="#64748b", markersize=60, label="made")
-    left.set_xticks(np.arange(3) + 0.2, crews)
-    left.set(xlabel="workers", ylabel="updates in the weights", title="What is put back is lost")
+    bars = [(kept, "workers put weights", "#d97706"), (applied, "the agent applies gradients", "#059669")]
+    for place, (found, name, color) in enumerate(bars):
+        left.bar(np.arange(3) + 0.4 * place, [found[workers] for workers in counts], 0.4, color=color, label=name)
+    made = [workers * rounds for workers in counts]
+    left.plot(np.arange(3) + 0.2, made, "_", color="#64748b", markersize=60, label="updates made")
+    left.set_xticks(np.arange(3) + 0.2, counts)
+    left.set(xlabel="workers", ylabel="updates in the weights", title="Putting weights loses updates")
     left.legend(loc="upper left", markerscale=0.2)
-    for workers, colour in zip(crews, ["#94a3b8", "#2563eb", "#7c3aed"], strict=True):
+    for workers, color in zip(counts, ["#94a3b8", "#2563eb", "#7c3aed"], strict=True):
         values, times = np.unique(ages[workers], return_counts=True)
-        label = f"{workers}, on average {np.mean(ages[workers]):.1f}"
-        right.plot(values, times / sum(times), "o-", color=colour, label=label)
-    right.set(xlabel="age of a gradient, in updates", ylabel="share", title="Applied, but a little old")
+        label = f"{workers}, mean age {np.mean(ages[workers]):.1f}"
+        right.plot(values, times / sum(times), "o-", color=color, label=label)
+    right.set(
+        xlabel="age of a gradient, in updates", ylabel="fraction of the gradients", title="Applied gradients are stale"
+    )
     right.locator_params(axis="x", integer=True)
     right.legend(title="workers")
 
 # %% [markdown]
 r"""
-Now every update counts, and the price is on the right: with $n$ workers, up to about $n - 1$ other updates come in between on average.
-There are fewer when workers mostly wait for the agent or for a core.
-A gradient one to three updates old usually points in nearly the same direction.
-One that is a thousand updates old may not; some systems with hundreds of workers drop gradients that are too old, or make fast workers wait.
-DQN tolerates a lot of it: the *experience* in its buffer is hundreds of updates old anyway.
+Now every update counts, but the plot on the right shows the cost: with $n$ workers, at most about $n - 1$ other updates come in between, on average.
 
-Once the cores are full, more workers bring no more updates a second.
+A gradient that's a few updates old is usually still useful.
+A gradient that's a thousand updates old may not be, so some systems with hundreds of workers drop gradients that are too old, or make fast workers wait.
 """
 
 # %%
@@ -472,19 +497,17 @@ quiz("lost_or_old", lost_or_old)
 
 # %% [markdown]
 r"""
-## First with `multiprocessing`: objects in an office
+## A worker collects, learns, and reports in a loop
 
-Now write the whole program, twice.
-Both versions use *your* buffer, targets and agent; they differ in how processes start, how they talk, and what happens when one dies.
-
-One piece is missing, the counters that all workers share: how many steps were played, which weights were best so far, and whether it is enough.
-That is chapter 3's `BestSoFar` with a step counter; older programs call it `GlobalVar`.
+The rest of this chapter runs one program in three ways: in a single process, with `multiprocessing`, and with Ray.
+It still needs a place for the step count, the weights with the best test, and the decision to stop.
+`Board` is Chapter 3's `BestSoFar` with a step counter; older programs call it `GlobalVar`.
 """
 
 
 # %%
 class Board:
-    """Counts the steps of all workers, keeps the best weights, and knows when it is enough."""
+    """Counts the steps of all workers, keeps the best weights, and decides whether to continue."""
 
     def __init__(self, stop, limit):
         self.stop, self.limit, self.steps = stop, limit, 0
@@ -496,7 +519,7 @@ class Board:
         return self.steps < self.limit and self.kept[0] < self.stop
 
     def offer(self, score, theta):
-        """Keep these weights if no others had a better score."""
+        """Keep these weights if their score is the best so far."""
         if score > self.kept[0]:
             self.kept = score, theta
 
@@ -507,19 +530,86 @@ class Board:
 
 # %% [markdown]
 r"""
-`multiprocessing` shares numbers through `Value` and arrays through `Array`: raw memory, a lock for each, and your code in between.
-For objects with methods it has a **manager**: a process that keeps objects and hands out *proxies*, whose methods run over there.
-That comes close to an actor, so our `Office` is a manager.
-Read the worker, `process_work`, carefully: you will translate it.
+A worker repeats the same round until the board says to stop:
+
+1. It tells the board how many real steps the previous round had.
+2. It gets the parameters, collects a fragment with them, and adds it to the buffer.
+3. It samples a batch, and sends its gradient to the agent, with the version of the parameters.
+4. In round 0 and every 25 rounds after that, it tests its weights, offers them to the board, and puts a *report* into the queue: the time, its process, the version, the score, and the returns of all episodes that ended since its last report.
+
+Read `plain_work` closely, because you'll translate it.
+"""
+
+
+# %% tags=["demo"]
+def plain_work(make_sampler, agent, buffer, board, results):
+    """Collect, learn, and report, until the board says to stop."""
+    sampler, turn, steps, played = make_sampler(), 0, 0, []
+    while board.count(steps):
+        now = agent.parameters()
+        fragment, ended = sampler.play(now["theta"], epsilon(now["version"]), FRAMES)
+        buffer.add(fragment)
+        batch = buffer.sample(BATCH)
+        agent.apply(gradient_of(now, batch), now["version"])
+        steps, played = int(fragment["real"].sum()), played + ended
+        if turn % TEST_EVERY == 0:
+            score = sampler.test(now["theta"])
+            board.offer(score, now["theta"])
+            results.put((time.time(), os.getpid(), now["version"], score, played))
+            played = []
+        turn += 1
+
+
+# %% [markdown]
+r"""
+Nothing in it says where the four objects are, so first run one worker with ordinary objects:
 """
 
 # %% tags=["demo"]
-context = multiprocessing.get_context("spawn")  # the same on Linux, macOS and Windows; also safe while Ray runs
+ready = passed("ReplayBuffer") and passed("td_target") and passed("SharedAgent")
+if ready:
+    agent, buffer = SharedAgent(fresh_theta(0), Adam(RATE), TARGET_EVERY), ReplayBuffer(CAPACITY, seed=0)
+    board, results, start = Board(STOP, limit=6_000), queue.Queue(), time.time()
+    plain_work(partial(Sampler, cartpoles, 0), agent, buffer, board, results)
+    print(f"{board.steps} steps and {agent.parameters()['version']} updates in {time.time() - start:.1f} s")
+    while not results.empty():
+        _, _, version, score, played = results.get()
+        print(
+            f"version {version:3}: mean return {score:5.1f} in the test; {len(played)} episodes since the last report"
+        )
+
+# %% [markdown]
+r"""
+That's the whole algorithm.
+Here, `now["theta"]` may be the agent's own array, which `apply` changes while the worker still holds it.
+Between processes, the worker gets a copy.
+"""
+
+# %% [markdown]
+r"""
+## With `multiprocessing`, a manager process holds the shared objects
+
+Two processes can't share ordinary objects.
+For numbers and arrays, `multiprocessing` offers shared memory, `Value` and `Array`.
+For objects with methods, it has a [**manager**](../docs/glossary.md#manager): a process that holds the objects and gives out *proxies*.
+A proxy's method runs in the manager, and the result comes back as a copy.
+Calls to a proxy look like ordinary calls, so `plain_work` stays as it is.
+
+Three names come from `coursekit`, because `multiprocessing` has nothing like them:
+
+- `Office` is a manager that gives each object a lock.
+  A manager serves each caller in a separate thread, so without a lock, two workers could be inside `apply` at once.
+- `by_value` pickles a function or class together with its code, because a new process can't import what you wrote in a notebook.
+- `run_then_put_none` runs a worker and then puts `None` into the queue, even if the worker raised an error, so that the main program stops waiting for it.
+"""
+
+# %% tags=["demo"]
+context = multiprocessing.get_context("spawn")  # the same on Linux, macOS, and Windows; also safe while Ray runs
 
 
 @contextmanager
 def process_office(seed, stop=STOP, limit=LIMIT):
-    """Yield agent, buffer, board and queue, kept by a process that ends with the block."""
+    """Yield agent, buffer, board, and queue, in a manager process that exits with the block."""
     with Office(ctx=context) as office:
         agent = office.keep(by_value(SharedAgent), fresh_theta(seed), Adam(RATE), TARGET_EVERY)
         buffer = office.keep(by_value(ReplayBuffer), CAPACITY, seed)
@@ -528,96 +618,62 @@ def process_office(seed, stop=STOP, limit=LIMIT):
 
 
 # %% tags=["demo"]
-def process_work(make_sampler, agent, buffer, board, results):
-    """Play, learn and report, until the board says that it is enough."""
-    sampler, turn, steps, played = make_sampler(), 0, 0, []
-    while board.count(steps):
-        now = agent.parameters()
-        fragment, ended = sampler.play(now["theta"], epsilon(now["version"]), FRAMES)
-        buffer.add(fragment)
-        agent.apply(gradient_of(now, buffer.sample(BATCH)), now["version"])
-        steps, played = int(fragment["real"].sum()), played + ended
-        if turn % TEST_EVERY == 0:
-            score = sampler.test(now["theta"])
-            board.offer(score, now["theta"])
-            results.put((time.time(), os.getpid(), now["version"], score, played))
-            played = []
-        turn += 1
-    results.put(None)  # goodbye: nothing else says that this worker is done
-
-
-# %% tags=["demo"]
 def process_crew(parts, make_envs, seed, workers=2):
-    """Return running workers; each has a sampler with a seed of its own."""
+    """Return running workers; each one's sampler has a different seed."""
     samplers = [partial(Sampler, make_envs, 1000 * seed + i) for i in range(workers)]
-    work = by_value(process_work)
-    crew = [context.Process(target=with_goodbye, args=(work, sampler, *parts), daemon=True) for sampler in samplers]
+    work = by_value(plain_work)
+    crew = [context.Process(target=run_then_put_none, args=(work, each, *parts), daemon=True) for each in samplers]
     for process in crew:
         process.start()
     return crew
 
 
-def process_train(make_envs, seed, workers=2):
+def process_train(make_envs, seed):
     """Return the best weights, and all reports of the workers."""
     with process_office(seed) as parts:
         agent, buffer, board, results = parts
-        crew = process_crew(parts, make_envs, seed, workers)
+        crew = process_crew(parts, make_envs, seed)
         reports = []
-        while reports.count(None) < len(crew):  # until all have said goodbye
+        while reports.count(None) < len(crew):  # until all workers have finished
             reports.append(results.get())
         return {"theta": board.best()[1], "reports": [report for report in reports if report]}
 
 
-# %% [markdown]
-r"""
-In a round, a worker asks the board, gets the parameters, plays, adds, and learns.
-Every 25th round it also tests, offers the weights, and puts a *report* into the queue: the time, its process, the version, the score, and the returns of all episodes finished since its last report.
-Messages are few and large, as in chapter 8.
-
-Three names come from `coursekit`, because `multiprocessing` has nothing like them:
-
-- `Office` gives each object a lock.
-  A manager serves each caller in a thread of its own, so two workers could be inside `apply` at once; an ordinary actor runs one call at a time by itself.
-- `by_value` packs a function or class with its code, as Ray does by itself: a new process cannot import what you wrote in a notebook.
-- `with_goodbye` says goodbye for a worker that raises an error, or the main program would wait for it forever.
-  With Ray, the error arrives when you ask for the result.
-"""
-
 # %% tags=["demo"]
 runs = {}
-if passed("ReplayBuffer") and passed("td_target") and passed("SharedAgent"):
+if ready:
     start = time.time()
     learned = process_train(cartpoles, seed=0) | {"started": start, "seconds": time.time() - start}
     reports = learned["reports"]
     if not reports:
-        raise RuntimeError("Both workers ended with an error: what they printed names the line.")
+        raise RuntimeError("Both workers failed. What they printed names the line.")
     runs["multiprocessing"] = learned
     print(f"{len(reports)} reports from {len({report[1] for report in reports})} workers")
-    print(f"seconds to the first one: {reports[0][0] - start:.1f}, in all: {time.time() - start:.1f}")
+    print(f"seconds to the first one: {reports[0][0] - start:.1f}; in all: {time.time() - start:.1f}")
     best = max(reports, key=lambda report: report[3])
     print(f"best mean return in a test: {best[3]:.0f}, after {best[2]} updates")
 
 # %% [markdown]
 r"""
-## Then with Ray: the same worker, with `remote` in it
+## With Ray, each shared object is an actor
 
-Translate `process_work`, line by line.
-`agent`, `buffer` and `board` are actor handles now; `results` is a `ray.util.queue.Queue`, which is an actor too, but has a Python queue's methods: `results.put(report)` as before.
-`make_sampler()` makes an ordinary object, as before.
-You need no goodbye.
+Write `work`, which does the same as `plain_work` with Ray: translate it line by line.
+`agent`, `buffer`, and `board` are actor handles now.
+`results` is a `ray.util.queue.Queue`, an actor with the methods of a Python queue, so `results.put(report)` stays as it is.
 
-Which calls must you wait for, and which not?
-Your calls to one of these actors run in the order in which you sent them (chapter 3 says which actors don't promise that); calls to different actors have no order at all.
+Decide which calls you have to wait for.
+Your calls to one of these actors run in the order in which you sent them (Chapter 3 explains which actors don't promise that), but calls to different actors have no order at all.
 
-Other workers apply gradients too, so the version jumps: don't count it yourself.
+The other worker applies gradients, too, so don't count the version yourself.
 """
 
 
 # %%
 def work(make_sampler, agent, buffer, board, results):
-    """Play, learn and report, until the board says that it is enough.
+    """Collect, learn, and report, until the board says to stop.
 
-    Every round begins with `board.count`, which is told how many real steps the round before had (at first 0).
+    Each round starts with `board.count`, which is told how many real steps the previous round had (0 at first).
+    Each report is (time.time(), os.getpid(), version, score, returns).
     """
     ### BEGIN SOLUTION
     sampler, turn, steps, played = make_sampler(), 0, 0, []
@@ -642,25 +698,25 @@ check("work", work)
 
 # %% [markdown] tags=["solution"]
 r"""
-Wait where you need a value: `count`, `parameters`, `sample`.
-The other calls only do something.
-`add` comes before `sample` at the same actor, so the new transitions are there; `apply` comes before the next round's `parameters`; and `offer` before the next `count`, so when a worker ends, its best weights *are* on the board.
+Wait where you need a value: for `count`, `parameters`, and `sample`.
+The other calls need no waiting, because the order of your calls to one actor is enough.
+`add` runs before `sample`, so the new transitions are in the buffer; `apply` runs before the next round's `parameters`; and `offer` runs before the next `count`, so when a worker returns, the board has its best weights.
 
-Waiting for `add`, `apply` and `offer` as well is also right, and costs a call's time each.
-You can save more: `ray.get([board.count.remote(steps), agent.parameters.remote()])` asks two actors at once.
+It's also right to wait for `add`, `apply`, and `offer`, but each wait costs the time of a call.
+You can even save one: `ray.get([board.count.remote(steps), agent.parameters.remote()])` waits for two actors at once.
 """
 
 # %% [markdown]
 r"""
-The office is four actors, and the crew are tasks.
-Read it beside the other one: what became of `by_value`, of the lock in `Office`, of `daemon`?
+`ray_office` starts four actors, and `ray_crew` starts a task for each worker.
+What became of `by_value`, the locks, and `daemon=True`?
 """
 
 
 # %%
 @contextmanager
 def ray_office(seed, stop=STOP, limit=LIMIT):
-    """Yield agent, buffer, board and queue: four actors, which end with the block."""
+    """Yield agent, buffer, board, and queue: four actors that are killed when the block ends."""
     agent = ray.remote(SharedAgent).options(num_cpus=0).remote(fresh_theta(seed), Adam(RATE), TARGET_EVERY)
     buffer = ray.remote(ReplayBuffer).options(num_cpus=0).remote(CAPACITY, seed)
     board = ray.remote(Board).options(num_cpus=0).remote(stop, limit)
@@ -674,7 +730,7 @@ def ray_office(seed, stop=STOP, limit=LIMIT):
 
 # %%
 def ray_crew(parts, make_envs, seed, workers=2):
-    """Return references to running workers; each has a sampler with a seed of its own."""
+    """Return the references of running workers; each one's sampler has a different seed."""
     samplers = [partial(Sampler, make_envs, 1000 * seed + i) for i in range(workers)]
     worker = ray.remote(work)
     return [worker.remote(sampler, *parts) for sampler in samplers]
@@ -682,24 +738,24 @@ def ray_crew(parts, make_envs, seed, workers=2):
 
 # %% [markdown]
 r"""
-The last exercise puts it together.
-Open an office, start a crew, wait until all workers have ended, take all reports out of the queue, and return the best weights.
-`results.qsize()` says how many reports there are, and `results.get_nowait_batch(n)` takes n.
+Write `train`, which runs the whole program and returns the best weights and all reports.
+Start the actors with `ray_office` and the workers with `ray_crew`, and wait until all workers have finished.
+`results.qsize()` returns how many reports are in the queue, and `results.get_nowait_batch(n)` takes out `n` of them.
 
-The check has it learn on CartPoles seen through distorting glasses: a fresh random matrix multiplies every observation, so only freshly learned weights fit.
-Then it tests your weights in 100 new episodes.
-It tries up to three seeds, a few seconds each; the first that reaches 195 counts.
-The workers also wait up to 20 s for each other at the start.
+The check trains on CartPoles whose observations are multiplied by a random matrix, and tests your weights in 100 new episodes.
+It tries up to three seeds, and one with a mean return of at least 195 is enough.
+That takes a few seconds per seed, and up to a minute on a slow machine.
+A worker waits up to 20 s for a second one to start.
 """
 
 
 # %%
-def train(make_envs, seed, workers=2):
+def train(make_envs, seed):
     """Return {"theta": the best weights, "reports": [(time, process, version, score, returns), ...]}."""
     ### BEGIN SOLUTION
     with ray_office(seed) as parts:
         agent, buffer, board, results = parts
-        ray.get(ray_crew(parts, make_envs, seed, workers))
+        ray.get(ray_crew(parts, make_envs, seed))
         reports = results.get_nowait_batch(results.qsize())
         return {"theta": ray.get(board.best.remote())[1], "reports": reports}
     ### END SOLUTION
@@ -710,91 +766,98 @@ check("train", train)
 
 # %% [markdown] tags=["solution"]
 r"""
-`ray.get` of the list waits for all workers, and raises if one fails: there are no goodbyes to count.
-The best weights are those of the best *test*, and the best of many tests is partly luck, which is why we stop at 225, not 195.
+`ray.get` of the list waits for all workers, and it raises an error if one of them fails, so there's no `None` to count.
+The best weights are those with the best *test*, and the best of many tests is partly luck, so training stops at 225 instead of 195.
 """
 
 # %% [markdown]
 r"""
-**Predict:** the same problem, the same numbers, the same seeds.
-Will the two curves be the same?
+Now train on ordinary CartPoles, with the same settings and seeds as with `multiprocessing`.
+
+**Predict:** do both programs report the same scores after the same numbers of updates?
 """
+
+# %% tags=["demo"]
+predict("same_seeds", ..., ["the same scores", "different scores"])
 
 # %% tags=["demo"]
 if passed("work") and passed("train"):
     start = time.time()
     runs["Ray"] = train(cartpoles, seed=0) | {"started": start, "seconds": time.time() - start}
-    for seed in range(1, budget(4, 1)):  # more seeds in full mode
+    for seed in track(range(1, budget(4, 1)), "training with more seeds"):  # in full mode
         runs[f"Ray, seed {seed}"] = train(cartpoles, seed)
+if {"multiprocessing", "Ray"} <= runs.keys():
+    scores = [sorted(report[2:4] for report in runs[name]["reports"]) for name in ("multiprocessing", "Ray")]
+    display(measured("same_seeds", "the same scores" if scores[0] == scores[1] else "different scores"))
 
 # %% tags=["demo"]
 if "Ray" in runs:
     figure, axes = plt.subplots(figsize=(8, 3.6), constrained_layout=True)
-    for (name, run), colour in zip(runs.items(), ["#d97706", "#7c3aed", *["#94a3b8"] * 3], strict=False):
+    for (name, run), color in zip(runs.items(), ["#d97706", "#7c3aed", *["#94a3b8"] * 3], strict=False):
         reports = sorted(run["reports"], key=lambda report: report[2])
         versions, scores = zip(*[report[2:4] for report in reports], strict=True)
-        axes.plot(versions, scores, ".-", color=colour, label=f"{name}: test")
+        axes.plot(versions, scores, ".-", color=color, label=f"{name}: tests")
         if name == "Ray":
             episodes = [(report[2], value) for report in reports for value in report[4]]
-            axes.plot(*np.transpose(episodes), ".", markersize=4, alpha=0.5, color="#2563eb", label="Ray: every episode")
+            axes.plot(
+                *np.transpose(episodes), ".", markersize=4, alpha=0.5, color="#2563eb", label="Ray: every episode"
+            )
     axes.axhline(GOAL, color="#94a3b8", linestyle="--")
-    axes.set(xlabel="updates of the agent", ylabel="return", title="From falling over to balancing, by your own hands")
+    axes.set(xlabel="updates of the agent", ylabel="return", title="DQN learns to balance the pole")
     axes.legend(markerscale=1.5)
 
 # %% [markdown]
 r"""
-The curves differ, although every seed is the same.
-Which worker's gradient arrives first varies from run to run, and everything after depends on that.
-So you cannot repeat a run exactly: judge such programs by several seeds, never by one.
+The scores differ, although the seeds are the same, because it varies from run to run which worker's gradient arrives first, and everything after that depends on it.
+So you can't repeat a run exactly, and you should judge such a program by several seeds.
 
-The small dots are episodes played while learning, with some random actions; they came through the queue.
-Each stands at the report that carried it, up to 25 rounds after it was played: hence the stripes.
-Later, the tests are often better than these episodes, since a test never draws an action at random.
-A curve that falls back for a while is normal with DQN: the target network is a moving goal.
+The small dots are the episodes that the workers collected, each at the version of its report, hence the stripes.
+The tests are often better, because they have no random actions.
+With DQN, it's normal that a curve falls for a while, because the targets keep changing.
 
-Look at one episode of the best weights.
-It may be shorter than 195 steps, since that is a mean.
+Here's one episode with the best weights.
+It may be shorter than 195 steps, because 195 is a mean.
 """
 
 # %% tags=["demo"]
 if "Ray" in runs:
-    env, pictures = Drawn(gymnasium.make("CartPole-v1")), {}
+    env, images = Drawn(gymnasium.make("CartPole-v1")), {}
     obs, _ = env.reset(seed=7)
     for step in range(500):
         if step in (0, 40, 80, 120, 160, 195):
-            pictures[f"step {step}"] = env.render()
-        obs, _, fallen, _, _ = env.step(q_values(runs["Ray"]["theta"], obs[None])[0].argmax())
-        if fallen:
+            images[f"step {step}"] = env.render()
+        obs, _, terminated, _, _ = env.step(q_values(runs["Ray"]["theta"], obs[None])[0].argmax())
+        if terminated:
             break
     print(f"this episode lasted {step + 1} steps")
-    strip(list(pictures.values()), list(pictures))
+    strip(list(images.values()), list(images))
 
 # %% [markdown]
 r"""
-## What changes, and what it costs
+## What changes with Ray, and what it costs
 
-Here are the two programs, yours on the right.
+Here are both programs side by side, with yours on the right:
 """
 
 # %% tags=["demo"]
 if passed("work") and passed("train"):
-    left, right = [process_office, process_work, process_crew, process_train], [ray_office, work, ray_crew, train]
+    left, right = [process_office, plain_work, process_crew, process_train], [ray_office, work, ray_crew, train]
     programs = side_by_side("with multiprocessing", left, "with Ray", right)
-    print(f"{programs.changed} of {sum(bool(line.strip()) for _, line, _ in programs.rows)} lines are new")
+    print(f"{programs.changed} of {sum(bool(line.strip()) for _, line, _ in programs.rows)} lines on the right differ")
     display(programs)
 
 # %% [markdown]
 r"""
-Many lines are new, yet the algorithm is untouched: what changes is where objects live, how you call them, and how you learn that a worker has ended.
-Ray packs your code by itself, an ordinary actor runs one call at a time, and tasks end with the driver: that is why `by_value`, the lock and `daemon` are gone.
+Many lines differ, but the algorithm is the same.
+`by_value`, the locks, and `daemon=True` are gone, because Ray pickles your code itself, an ordinary actor runs one call at a time, and tasks stop when the driver exits.
 
-As for the price, chapter 1 measured that one call costs more with Ray than through a pipe.
+In Chapter 1, a call had more overhead with Ray than through a pipe, so compare how fast the two programs are:
 """
 
 
 # %% tags=["demo"]
-def updates_a_second(run):
-    """Return the updates a second between the first and the last report."""
+def updates_per_second(run):
+    """Return the updates per second between the first report and the last."""
     reports = sorted(run["reports"])
     return (reports[-1][2] - reports[0][2]) / (reports[-1][0] - reports[0][0])
 
@@ -803,20 +866,20 @@ if {"multiprocessing", "Ray"} <= runs.keys():
     both = {name: runs[name] for name in ("multiprocessing", "Ray")}
     table = {
         "seconds to the first report": {name: min(run["reports"])[0] - run["started"] for name, run in both.items()},
-        "updates a second": {name: updates_a_second(run) for name, run in both.items()},
+        "updates per second": {name: updates_per_second(run) for name, run in both.items()},
     }
     display(pandas.DataFrame(table).T.round(1))
 
 # %% [markdown]
 r"""
-- **The first report** comes as soon as one worker has played its first round and tested.
-  Before that, `multiprocessing` starts an office and two workers; Ray starts four actors, each a new process that imports Ray, and on a busy machine that takes much longer.
-- **Updates a second**: an update takes five calls, and our network and poles are so small that the calls are much of the work.
-  So Ray's program usually makes fewer updates a second, often half as many or less.
-  With large networks, or a slow simulator, the price disappears behind the work.
+- **The first report:** `multiprocessing` starts a manager and two workers.
+  Ray starts four actors, each in a new process that imports Ray, so its first report usually comes later.
+- **Updates per second:** an update takes five calls, which are much of the work if the network is small and the simulator is fast.
+  So Ray's program usually makes fewer updates per second, often half as many or less.
+  With a large network or a slow simulator, that overhead hardly matters.
 
-The table does not show reach: the left program ends at the edge of this machine; the right one can spread its workers over a cluster with the same code.
-Still, all workers share one agent, one buffer and one board, and each of these serves one call at a time (chapter 3).
+The table doesn't show that the program with Ray can spread its workers over a cluster, with the same code.
+But in both programs, all workers share one agent, one buffer, and one board, and each of these serves one call at a time (Chapter 3).
 """
 
 # %%
@@ -829,25 +892,26 @@ quiz("who_is_quicker", who_is_quicker)
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect the table's rows from the room: the ratio varies a good deal between laptops.
-Then ask who would still choose Ray on one machine, and why, and only then kill a worker.
+Collect the rows of the table from the room, because the ratio varies a good deal between laptops.
+Ask who would still choose Ray on one machine, and why, before you kill a worker.
 """
 
 # %% [markdown]
 r"""
-## When a worker dies
+## Ray replaces a worker whose process dies
 
-Run both without a goal, for 20,000 steps.
-Once both workers have reported, the cell kills one, as an operating system short of memory does.
+Now run both programs for 20,000 steps, whatever the score.
+Once both workers have reported, the cell kills one of them, as an operating system does when memory runs out.
 
-**Predict** for each program: does it end?
-Which process does the rest of the work?
-And how do you find out?
+**Predict:** which of the two main programs will come to an end, rather than wait forever?
 """
 
 # %% tags=["demo"]
+predict("programs_that_end", ..., ["neither", "only multiprocessing", "only Ray", "both"])
+
+# %% tags=["demo"]
 deaths, end = {}, {"stop": math.inf, "limit": 20_000}
-if passed("SharedAgent") and "multiprocessing" in runs:
+if ready and "multiprocessing" in runs:
     with process_office(1, **end) as parts:
         crew, results, reports = process_crew(parts, cartpoles, 1), parts[-1], []
         while None not in reports and len({report[1] for report in reports}) < 2:
@@ -858,16 +922,17 @@ if passed("SharedAgent") and "multiprocessing" in runs:
             reports.append(results.get())
         crew[1].join()
         codes = [process.exitcode for process in crew]
-        print(f"goodbyes: {reports.count(None) + results.qsize()} of 2; exit codes: {codes}")
+        finished = reports.count(None) + results.qsize()
+        print(f"None arrived from {finished} of 2 workers; exit codes: {codes}")
     deaths["multiprocessing"] = killed, [report for report in reports if report]
 
 # %% [markdown]
 r"""
-Nothing told us: we looked.
-The survivor did the rest of the work alone.
-And then `process_train` would have waited for a second goodbye, forever.
-A worker that raises can still say goodbye, and ours does; a killed one cannot.
-A careful program keeps asking every process for its `exitcode`, which on Linux and macOS is negative if a signal ended it, starts another in its place, and counts goodbyes differently: code that you write, test and maintain.
+No error reported the death; the cell looked for it.
+The other worker did the rest of the work alone, and `process_train` would now wait forever for the second `None`, because a worker that's killed can't put anything into a queue.
+
+A robust program keeps checking each process's `exitcode`, which is negative on Linux and macOS if a signal killed the process, and starts a replacement.
+(`concurrent.futures` does notice the death of a pool's worker, but it raises `BrokenProcessPool` and gives up the pool.)
 """
 
 # %% tags=["demo"]
@@ -878,20 +943,22 @@ if "Ray" in runs:
             reports.append(results.get())
         psutil.Process(reports[0][1]).kill()
         killed = time.time()
-        ray.get(crew)  # returns as if nothing had happened
+        ray.get(crew)  # raises no error
         reports += results.get_nowait_batch(results.qsize())
     deaths["Ray"] = killed, reports
     print(f"processes that reported: {len({report[1] for report in reports})}")
     print(f"Ray's report: {news.wait().partition('. ')[0].rstrip('.')}.")
+if len(deaths) == 2:
+    display(measured("programs_that_end", "both" if finished == 2 else "only Ray"))
 
 # %% tags=["demo"]
 if len(deaths) == 2:
     figure, places = plt.subplots(1, 2, figsize=(9, 3), sharex=True, sharey=True, constrained_layout=True)
     for (name, (killed, reports)), axes in zip(deaths.items(), places, strict=True):
         processes = list(dict.fromkeys(report[1] for report in reports))
-        for process, colour in zip(processes, ["#7c3aed", "#2563eb", "#059669"], strict=False):
-            mine = [(report[0] - killed, report[2]) for report in reports if report[1] == process]
-            axes.plot(*np.transpose(mine), "o", color=colour, alpha=0.7, label=f"process {process}")
+        for process, color in zip(processes, ["#7c3aed", "#2563eb", "#059669"], strict=False):
+            own = [(report[0] - killed, report[2]) for report in reports if report[1] == process]
+            axes.plot(*np.transpose(own), "o", color=color, alpha=0.7, label=f"process {process}")
         axes.axvline(0, color="#db2777", linestyle="--")
         axes.set(xlabel="seconds after the death", title=name)
         axes.legend()
@@ -899,16 +966,15 @@ if len(deaths) == 2:
 
 # %% [markdown]
 r"""
-On the right is a third colour.
-The worker is a task, and when its process dies, Ray launches the task again, up to three times (chapter 5).
-The new process began `work` from its first line, with a fresh sampler.
-It could, because nothing that matters was in the dead process: the weights, the buffer, the count and the best result live in actors.
-One round is lost, and the returns not yet reported.
-On a busy machine the other worker may finish before the new one is up; then there are two colours here as well.
-If `multiprocessing` was done sooner, that is because its calls cost less, not because of the death.
+Only Ray's program ends by itself, and its plot has a third color.
+The worker is a task, and when its process dies, Ray launches the task again, up to three times (Chapter 5).
+The new process starts `work` from the first line, with a new sampler.
+That works because the weights, the buffer, the step count, and the best weights are in actors.
+What's lost is at most one round, the unfinished episodes, and the returns that weren't reported yet.
+(On a busy machine, the other worker may finish before the new process has started, so you see only two colors.)
 
-Had the *agent's* process died, neither program could have continued: without a checkpoint all is lost.
-`max_restarts` has Ray start it again, but with fresh weights; chapter 5's checkpointed counter is the cure.
+If the *agent's* process had died, neither program could have continued.
+With `max_restarts`, Ray restarts the actor, but with its initial weights, so it needs a checkpoint like the counter in Chapter 5.
 """
 
 # %%
@@ -926,31 +992,28 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You keep transitions, and know where each `next_obs` comes from.
-- You compute Double DQN's target, and treat the two kinds of end differently.
-- You share an agent without losing an update, and measure the age of its gradients.
-- You translate a program from `multiprocessing` to Ray, and say what each changed line buys.
-- You have killed a worker in both, and trained an agent that reaches its goal.
+- You can store transitions in a replay buffer, and compute the targets of Double DQN.
+- You can share an agent without losing an update, and measure the age of its gradients.
+- You can translate a program from `multiprocessing` to Ray, and explain what each changed line buys.
+- You know what happens in both programs when a worker is killed.
 
 ## Traps
 
-- **Get, update, put** loses updates, and nothing complains.
-  Send gradients, not weights.
-- **`terminated | truncated`** in the target takes the future from everything that lasts long.
-- **Throwing resets away before the shift** pairs an end with the next beginning.
+- **Getting, updating, and putting weights** loses updates without an error; send gradients instead.
+- **`terminated | truncated`** in the target says that nothing could follow a time limit.
+- **Removing resets before the shift** pairs the end of an episode with the start of the next.
 - **`self.target = self.theta`** is a second name, not a second network.
-- **An optimizer in every worker** gives you as many memories as workers, and none knows what was applied.
-- **Counting goodbyes** waits forever when one is missing.
-- **One seed, one curve** says nothing.
+- **An optimizer in every worker** misses the gradients of the others.
+- **Waiting for a message from every worker** takes forever if one of them was killed.
+- **A single seed** says little if runs can't be repeated.
 
 ## Read on
 
-- [Chapter 10](ch10_actor_learner.ipynb): PPO, which may only learn from fresh experience, and one learner instead of many.
+- [Chapter 10](ch10_actor_learner.ipynb): PPO, which learns only from new experience, and one learner instead of many.
   [Chapter 13](ch13_algorithms.ipynb): RLlib's DQN.
 - Mnih et al., [*Human-level control through deep reinforcement learning*](https://www.nature.com/articles/nature14236), 2015: DQN.
 - van Hasselt et al., [*Deep Reinforcement Learning with Double Q-learning*](https://arxiv.org/abs/1509.06461), 2016.
-- Nair et al., [*Massively Parallel Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1507.04296), 2015: the picture of this chapter, on more than a hundred machines; it drops gradients that are too old.
-- Horgan et al., [*Distributed Prioritized Experience Replay*](https://arxiv.org/abs/1803.00933), 2018: Ape-X, with one learner and hundreds of players.
-- Recht et al., [*Hogwild!*](https://arxiv.org/abs/1106.5730), 2011: workers change shared weights without a lock, and overwrite some of each other's updates; where each update touches few weights, that does little harm.
+- Nair et al., [*Massively Parallel Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1507.04296), 2015: this chapter's design on more than a hundred machines, which drops gradients that are too old.
+- Horgan et al., [*Distributed Prioritized Experience Replay*](https://arxiv.org/abs/1803.00933), 2018: Ape-X, with one learner and hundreds of samplers.
 - Python's documentation of [managers](https://docs.python.org/3/library/multiprocessing.html#managers), and Ray's of [`ray.util.queue`](https://docs.ray.io/en/latest/ray-core/api/doc/ray.util.queue.Queue.html).
 """

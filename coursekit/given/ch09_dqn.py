@@ -30,17 +30,17 @@ __all__ = [
     "cartpoles",
     "fresh_theta",
     "q_values",
+    "run_then_put_none",
     "td_gradient",
-    "with_goodbye",
 ]
 
-SIZES = (4, 64, 64, 2)  # numbers of an observation, two hidden layers, scores of the actions
-WEIGHTS = 5 * 64 + 65 * 64 + 65 * 2  # all that it takes to get from each size to the next
+SIZES = (4, 64, 64, 2)  # the numbers in an observation, two hidden layers, the values of the actions
+WEIGHTS = 5 * 64 + 65 * 64 + 65 * 2  # with a bias for each output of a layer
 ENVS = 8  # environments of one worker
 
 
 def fresh_theta(seed: int) -> np.ndarray:
-    """Return the first weights of a network: all its numbers in one array."""
+    """Return the initial weights of a network, in one array."""
     rng, parts = np.random.default_rng(seed), []
     for inputs, outputs in zip(SIZES[:-1], SIZES[1:], strict=True):
         parts += [rng.normal(scale=(2 / inputs) ** 0.5, size=inputs * outputs), np.zeros(outputs)]
@@ -48,7 +48,7 @@ def fresh_theta(seed: int) -> np.ndarray:
 
 
 def _layers(theta: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return (weights, biases) of each layer: views into the one array."""
+    """Return (weights, biases) of each layer, as views of the one array."""
     layers, start = [], 0
     for inputs, outputs in zip(SIZES[:-1], SIZES[1:], strict=True):
         middle, end = start + inputs * outputs, start + (inputs + 1) * outputs
@@ -58,7 +58,7 @@ def _layers(theta: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _activations(theta: np.ndarray, obs: np.ndarray) -> list[np.ndarray]:
-    """Return the inputs of each layer, and the outputs of the last."""
+    """Return the inputs of each layer, and the outputs of the last one."""
     found, (*hidden, (w, b)) = [obs], _layers(theta)
     for weights, bias in hidden:
         found.append(np.maximum(found[-1] @ weights + bias, 0))
@@ -100,7 +100,7 @@ class Adam:
 
 
 class Sampler:
-    """The sampler of chapter 8, which now also explores, and tests what has been learned."""
+    """The sampler from Chapter 8, which now also explores, and tests weights."""
 
     def __init__(self, make_envs: Callable, seed: int):
         self.make_envs, self.envs, self.rng = make_envs, make_envs(ENVS), np.random.default_rng(seed)
@@ -108,9 +108,9 @@ class Sampler:
         self.over, self.sums = np.zeros(ENVS, bool), np.zeros(ENVS)
 
     def play(self, theta: np.ndarray, epsilon: float, frames: int) -> tuple[dict, list[float]]:
-        """Return a fragment (chapter 8) of `frames` frames, and the returns of the episodes that ended in it.
+        """Return a fragment (Chapter 8) of `frames` frames, and the returns of the episodes that ended in it.
 
-        With probability epsilon an action is drawn at random, else it is the one with the highest Q.
+        With probability epsilon, an action is random; otherwise, it is the one with the highest Q-value.
         """
         rows, ended = [], []
         for _ in range(frames):
@@ -128,7 +128,7 @@ class Sampler:
         return {**columns, "last_obs": self.obs}, ended
 
     def test(self, theta: np.ndarray) -> float:
-        """Return the mean return of 50 fresh episodes, always with the action of the highest Q."""
+        """Return the mean return of 50 new episodes, always with the action of the highest Q-value."""
         score = mean_return(theta, self.make_envs, int(self.rng.integers(2**31)), 50)
         getattr(self.make_envs, "tested", _ignored)(theta, score)  # the check of `train` wants to know
         return score
@@ -139,7 +139,7 @@ def _ignored(theta: np.ndarray, score: float) -> None:
 
 
 def mean_return(theta: np.ndarray, make_envs: Callable, seed: int, episodes: int) -> float:
-    """Return the mean return of these episodes, always with the action of the highest Q."""
+    """Return the mean return of these episodes, always with the action of the highest Q-value."""
     envs = make_envs(episodes)
     obs, _ = envs.reset(seed=seed)
     returns, running = np.zeros(episodes), np.ones(episodes, bool)
@@ -154,42 +154,41 @@ def mean_return(theta: np.ndarray, make_envs: Callable, seed: int, episodes: int
 
 
 class by_value:
-    """A function or class packed together with its code, for a process that cannot import it from your notebook."""
+    """A function or class, pickled together with its code, for a process that cannot import it from your notebook."""
 
     def __init__(self, thing: Callable):
-        self.packed = cloudpickle.dumps(thing)
+        self.pickled = cloudpickle.dumps(thing)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Unpack it, and call it."""
-        return cloudpickle.loads(self.packed)(*arguments)
+        """Unpickle it, and call it."""
+        return cloudpickle.loads(self.pickled)(*arguments)
 
 
-def with_goodbye(work: Callable, make_sampler: Callable, *parts: Any) -> None:
-    """Run a worker; if it raises, say goodbye in its place, so that the main program does not wait for it."""
+def run_then_put_none(work: Callable, make_sampler: Callable, *parts: Any) -> None:
+    """Run a worker, then put None into the queue, even if the worker raised: the main program counts these."""
     try:
         work(make_sampler, *parts)
-    except Exception:
+    finally:
         parts[-1].put(None)
-        raise
 
 
 class OneAtATime:
-    """An object whose methods wait for each other: a manager runs every caller in a thread of its own."""
+    """An object with a lock, so that one of its methods runs at a time; a manager serves each caller in a separate thread."""
 
     def __init__(self, make: Callable, *arguments: Any):
         kept, lock = make(*arguments), threading.Lock()
         for name in dir(kept):
             if not name.startswith("_") and callable(getattr(kept, name)):
-                setattr(self, name, partial(_in_turn, lock, getattr(kept, name)))
+                setattr(self, name, partial(_locked, lock, getattr(kept, name)))
 
 
-def _in_turn(lock: Any, method: Callable, *arguments: Any) -> Any:
+def _locked(lock: Any, method: Callable, *arguments: Any) -> Any:
     with lock:
-        return copy.deepcopy(method(*arguments))  # the manager packs it later, when the lock is free again
+        return copy.deepcopy(method(*arguments))  # the manager pickles it later, when the lock is free again
 
 
 class Office(SyncManager):
-    """A process that keeps objects for others: `office.keep(make, *arguments)` returns a proxy, which many may call."""
+    """A manager process; `office.keep(make, *arguments)` creates an object in it and returns a proxy, which any process may call."""
 
     keep: Callable
 
@@ -199,7 +198,7 @@ Office.register("keep", OneAtATime)
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Two programs line by line; what differs is coloured."""
+    """Two programs line by line; the lines that differ are highlighted."""
 
     left: str
     right: str
@@ -219,14 +218,14 @@ class SideBySide:
     def _repr_html_(self) -> str:
         font = "white-space:pre-wrap;overflow-wrap:anywhere;font-family:monospace;font-size:11px;line-height:1.35"
 
-        def cell(line: str, colour: str) -> str:
-            style = f"text-align:left;vertical-align:top;padding:0 8px;{font};{colour}"
+        def cell(line: str, color: str) -> str:
+            style = f"text-align:left;vertical-align:top;padding:0 8px;{font};{color}"
             return f"<td style='{style}'>{html.escape(line) or '&nbsp;'}</td>"
 
         body = ""
         for left, right, same in self.rows:
-            colours = ("", "") if same else ("background:#d9770626", "background:#05966926")
-            body += f"<tr>{cell(left, colours[0])}{cell(right, colours[1])}</tr>"
+            colors = ("", "") if same else ("background:#d9770626", "background:#05966926")
+            body += f"<tr>{cell(left, colors[0])}{cell(right, colors[1])}</tr>"
         head = "".join(f"<th style='text-align:left;width:50%'>{name}</th>" for name in (self.left, self.right))
         return f"<table style='width:100%;table-layout:fixed'><tr>{head}</tr>{body}</table>"
 
@@ -289,25 +288,25 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 class Script:
-    """Stands in for agent, buffer and board: an actor that answers by a script, and writes down what it is asked."""
+    """Stands in for agent, buffer and board: an actor that answers by a script, and records its calls."""
 
     def __init__(self, rounds: int, versions: list[int]):
         self.rounds, self.versions = rounds, versions
         self.log: dict[str, list] = {name: [] for name in ("count", "add", "held", "sample", "apply", "offer")}
 
     def parameters(self) -> dict:
-        """Return two networks that say the same of all observations: the next version, and minus that."""
+        """Return two networks with the same values for all observations: the next version, and minus that."""
         version = self.versions.pop(0)
         theta = np.zeros(WEIGHTS, np.float32)
         theta[-2:] = version  # the last layer's biases
         return {"theta": theta, "target": -theta, "version": version}
 
     def apply(self, gradient: np.ndarray, version: int) -> None:
-        """Write down how steep it is along the last biases, and what version it is said to be of."""
+        """Record how steep it is along the last biases, and the version that came with it."""
         self.log["apply"].append([float(gradient[-2:].sum()), version])
 
     def add(self, fragment: dict) -> None:
-        """Write down its number."""
+        """Record its number."""
         self.log["add"].append(fragment["number"])
 
     def sample(self, size: int) -> dict:
@@ -325,11 +324,11 @@ class Script:
         return len(self.log["count"]) <= self.rounds
 
     def offer(self, score: float, theta: np.ndarray) -> None:
-        """Write down the score, and the version of the weights."""
+        """Record the score, and the version of the weights."""
         self.log["offer"].append([score, float(theta[-1])])
 
     def seen(self) -> dict:
-        """Return all that was written down."""
+        """Return all that was recorded."""
         return self.log
 
 
@@ -343,7 +342,7 @@ class Played:
         """Return a fragment that knows its number, and the return."""
         number = len(self.log["play"])
         if number > self.rounds + 20:
-            raise RuntimeError("The board had said False, and the worker played 20 rounds more.")
+            raise RuntimeError("The board said to stop, and the worker ran 20 more rounds.")
         self.log["play"].append([float(theta[-1]), float(epsilon)])
         return {"number": number, "real": np.arange(frames * ENVS).reshape(frames, ENVS) >= number % 7}, [float(number)]
 
@@ -365,6 +364,8 @@ class Worked(TypedDict):
     test: list[list[float]]  # the score, the version
     offer: list[list[Any]]
     put: list[Any]
+    clock: tuple[float, float]  # when the worker started, and when it returned
+    process: int
 
 
 def follow_worker(work: Callable, rounds: int, versions: list[int]) -> Worked:
@@ -373,9 +374,10 @@ def follow_worker(work: Callable, rounds: int, versions: list[int]) -> Worked:
 
     rendezvous.expect_ray()
     log: dict[str, list] = {"play": [], "test": [], "put": []}
+    began = time.time()
     script = ray.remote(Script).options(num_cpus=0).remote(rounds, versions)
     work(partial(Played, rounds, log), script, script, script, SimpleNamespace(put=log["put"].append))
-    told: Any = log | ray.get(script.seen.remote())
+    told: Any = log | ray.get(script.seen.remote()) | {"clock": (began, time.time()), "process": os.getpid()}
     return told
 
 
@@ -399,12 +401,12 @@ class RendezvousCartpoles:
             while len(_signals(self.point, "here")) < 2 and time.monotonic() < end:
                 time.sleep(0.02)
             if len(_signals(self.point, "here")) < 2:
-                text = "one worker waited for another one, and none came: launch all before you wait for one"
+                text = "one worker waited for a second one to start, and none did: launch all of them before you wait for one"
                 raise RuntimeError(text)
         return turned_cartpoles(self.turn, count)
 
     def tested(self, theta: np.ndarray, score: float) -> None:
-        """Write down that a worker has tested these weights; tests in the driver do not count."""
+        """Record that a worker has tested these weights; tests in the driver do not count."""
         if os.getpid() != self.driver:
             rendezvous.signal(self.point, f"tested-{os.getpid()}-{time.monotonic_ns()}-{score!r}-{_mark(theta)}")
 

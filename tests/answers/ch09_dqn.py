@@ -3,6 +3,7 @@
 import copy
 import functools
 import os
+import random
 import time
 from collections import deque
 from functools import partial
@@ -100,6 +101,32 @@ class Ring:
         return {name: column[chosen] for name, column in self.columns.items()}
 
 
+@rejects("ReplayBuffer", says="same seed returned different samples")
+class IgnoresItsSeed(Ring):
+    def __init__(self, capacity, seed):
+        super().__init__(capacity, None)
+
+
+@rejects("ReplayBuffer", says="different seeds returned the same sample")
+class UsesTheSameSeedInEveryBuffer(Ring):
+    def __init__(self, capacity, seed):
+        super().__init__(capacity, 0)
+
+
+@accepts("ReplayBuffer")
+class ChoosesFromAList(KeepsADeque):
+    def __init__(self, capacity, seed):
+        self.rows, self.capacity, self.random = [], capacity, random.Random(seed)
+
+    def add(self, fragment):
+        super().add(fragment)
+        del self.rows[: -self.capacity]
+
+    def sample(self, size):
+        rows = self.random.choices(self.rows, k=size)
+        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
 @rejects("ReplayBuffer")
 class DrawsWithoutReplacement(Ring):
     def sample(self, size):
@@ -177,6 +204,12 @@ def takes_along_the_actions(rewards, terminated, truncated, q_online, q_target, 
     return rewards + (1 - terminated) * gamma * np.take_along_axis(q_target, best, axis=-1).squeeze(-1)
 
 
+@accepts("td_target")
+def sums_over_a_mask(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    chosen = np.eye(q_online.shape[1])[q_online.argmax(1)]
+    return np.where(terminated, rewards, rewards + gamma * (chosen * q_target).sum(1))
+
+
 def future(q_online, q_target):
     return np.take_along_axis(q_target, q_online.argmax(1)[:, None], 1)[:, 0]
 
@@ -191,14 +224,29 @@ def looks_behind_every_end(rewards, terminated, truncated, q_online, q_target, g
     return rewards + gamma * future(q_online, q_target)
 
 
-@rejects("td_target")
+@rejects("td_target", says="`q_target` both chooses the action and rates it")
 def plain_dqn(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * q_target.max(1) * ~terminated
 
 
-@rejects("td_target")
+@rejects("td_target", says="`q_target` chooses the action and `q_online` rates it")
 def networks_swapped(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * future(q_target, q_online) * ~terminated
+
+
+@rejects("td_target", says="`q_online` both chooses the action and rates it")
+def without_a_target_network(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + gamma * q_online.max(1) * ~terminated
+
+
+@rejects("td_target", says="Compare the parts")
+def a_termination_has_no_reward(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return (rewards + gamma * future(q_online, q_target)) * ~terminated
+
+
+@rejects("td_target")
+def truncated_overrules_terminated(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
+    return rewards + gamma * future(q_online, q_target) * ~(terminated & ~truncated)
 
 
 @rejects("td_target")
@@ -239,6 +287,42 @@ class CountsInAList:
 
     def ages(self):
         return list(self.old)
+
+
+@accepts("SharedAgent")
+class ReplacesItsArrays(CountsInAList):
+    def __init__(self, theta, optimizer, target_every):
+        super().__init__(theta, optimizer, target_every)
+        self.theta = self.target = theta  # never changed: each step makes a new array
+
+    def apply(self, gradient, version):
+        stepped = self.theta.copy()
+        self.optimizer.step(stepped, gradient)
+        self.old.append(self.version() - version)
+        self.theta = stepped
+        if self.version() % self.every == 0:
+            self.target = stepped
+
+
+@rejects("SharedAgent", says="must have the weights of version")
+class CopiesTheTargetBeforeTheStep(CountsInAList):
+    def apply(self, gradient, version):
+        if self.version() % self.every == 0:
+            self.target = np.array(self.theta)
+        self.old.append(self.version() - version)
+        self.step(gradient)
+
+
+@rejects("SharedAgent", says="it counts every gradient")
+class CountsFromTheGradientsVersion(CountsInAList):
+    newest = 0
+
+    def parameters(self):
+        return super().parameters() | {"version": self.newest}
+
+    def apply(self, gradient, version):
+        super().apply(gradient, version)
+        self.newest = version + 1
 
 
 @rejects("SharedAgent")
@@ -365,6 +449,7 @@ def worker(parts, **mistakes):
             "offer": lambda score, now: board.offer.remote(score, now["theta"]),
             "report": lambda now, score, played: (time.time(), os.getpid(), now["version"], score, played),
             "clear": True,
+            "due": lambda turn: turn % ch.TEST_EVERY == 0,
             "go_on": lambda steps: ray.get(board.count.remote(steps)),
         }
         | {name: make(parts) if callable(make) else make for name, make in mistakes.items()}
@@ -375,7 +460,7 @@ def worker(parts, **mistakes):
         do.hand_in(fragment)
         do.send(ch.gradient_of(now, ray.get(buffer.sample.remote(ch.BATCH))), now)
         steps, played = do.steps(fragment), played + ended
-        if turn % ch.TEST_EVERY == 0:
+        if do.due(turn):
             score = sampler.test(now["theta"])
             do.offer(score, now)
             results.put(do.report(now, score, played))
@@ -389,17 +474,17 @@ def parameters_of_the_first_round(*parts):
     worker(parts, fetch=lambda parts: lambda turn: now)
 
 
-@rejects("work", says="What does `epsilon` say")
+@rejects("work", says="which is not what `epsilon` returns")
 def never_explores(*parts):
     worker(parts, explore=lambda parts: lambda turn, now: 0.0)
 
 
-@rejects("work", says="What does `epsilon` say")
+@rejects("work", says="which is not what `epsilon` returns")
 def explores_by_its_own_turn(*parts):
     worker(parts, explore=lambda parts: lambda turn, now: chapter().epsilon(turn))
 
 
-@rejects("work", says="the buffer was empty")
+@rejects("work", says="so the buffer was empty")
 def draws_before_it_adds(*parts):
     ch, (make_sampler, agent, buffer, board, results) = chapter(), parts
 
@@ -471,17 +556,28 @@ def reports_only_the_score(*parts):
     worker(parts, report=lambda parts: lambda now, score, played: score)
 
 
+@rejects("work", says="instead of `time.time()` and `os.getpid()`")
+def reports_a_timer(*parts):
+    report = lambda now, score, played: (time.perf_counter(), os.getpid(), now["version"], score, played)  # noqa: E731
+    worker(parts, report=lambda parts: report)
+
+
+@rejects("work", says="instead of three times")
+def tests_at_the_end_of_25_rounds(*parts):
+    worker(parts, due=lambda parts: lambda turn: turn % 25 == 24)
+
+
 @rejects("work")
-def says_goodbye_as_processes_do(*parts):
+def puts_none_at_the_end(*parts):
     worker(parts)
     parts[-1].put(None)
 
 
 @accepts("train")
-def waits_for_one_after_the_other(make_envs, seed, workers=2):
+def waits_for_one_after_the_other(make_envs, seed):
     ch, reports = chapter(), []
     with ch.ray_office(seed) as parts:
-        left = ch.ray_crew(parts, make_envs, seed, workers)
+        left = ch.ray_crew(parts, make_envs, seed)
         while left:
             _, left = ray.wait(left)
         while not parts[3].empty():
@@ -491,23 +587,34 @@ def waits_for_one_after_the_other(make_envs, seed, workers=2):
 
 
 @accepts("train", long=True)
-def plays_the_best_once_more(make_envs, seed, workers=2):
-    learned = waits_for_one_after_the_other(make_envs, seed, workers)
+def empties_the_queue_meanwhile(make_envs, seed):
+    ch, reports = chapter(), []
+    with ch.ray_office(seed) as parts:
+        left = ch.ray_crew(parts, make_envs, seed)
+        while left:
+            _, left = ray.wait(left, num_returns=len(left), timeout=0.2)
+            reports += parts[3].get_nowait_batch(parts[3].qsize())
+        return {"theta": ray.get(parts[2].best.remote())[1], "reports": reports}
+
+
+@accepts("train", long=True)
+def tests_the_best_once_more(make_envs, seed):
+    learned = waits_for_one_after_the_other(make_envs, seed)
     Sampler(make_envs, seed).test(learned["theta"])
     return learned
 
 
 @rejects("train")
-def waits_in_the_loop(make_envs, seed, workers=2):
+def waits_in_the_loop(make_envs, seed):
     ch = chapter()
     with ch.ray_office(seed) as parts:
-        for i in range(workers):
+        for i in range(2):
             ray.get(ray.remote(ch.work).remote(partial(Sampler, make_envs, i), *parts))
         return {"theta": ray.get(parts[2].best.remote())[1], "reports": []}
 
 
 @rejects("train")
-def newest_weights(make_envs, seed, workers=2):
+def latest_weights(make_envs, seed):
     ch = chapter()
     with ch.ray_office(seed) as parts:
         ray.get(ch.ray_crew(parts, make_envs, seed))
@@ -516,13 +623,13 @@ def newest_weights(make_envs, seed, workers=2):
 
 
 @rejects("train")
-def leaves_the_last_report_behind(make_envs, seed, workers=2):
+def leaves_the_last_report_behind(make_envs, seed):
     learned = chapter().train(make_envs, seed)
     return {**learned, "reports": learned["reports"][:-1]}
 
 
 @rejects("train")
-def asks_when_the_office_is_closed(make_envs, seed, workers=2):
+def asks_when_the_actors_are_gone(make_envs, seed):
     ch = chapter()
     with ch.ray_office(seed, limit=200) as parts:
         ray.get(ch.ray_crew(parts, make_envs, seed))
@@ -530,7 +637,7 @@ def asks_when_the_office_is_closed(make_envs, seed, workers=2):
 
 
 @rejects("train")
-def does_not_wait(make_envs, seed, workers=2):
+def does_not_wait(make_envs, seed):
     ch = chapter()
     with ch.ray_office(seed, limit=200) as parts:
         ch.ray_crew(parts, make_envs, seed)
@@ -539,12 +646,12 @@ def does_not_wait(make_envs, seed, workers=2):
 
 
 @rejects("train")
-def learns_on_cartpoles_of_its_own(make_envs, seed, workers=2):
+def trains_on_ordinary_cartpoles(make_envs, seed):
     return stopped_early(cartpoles, seed, 200)
 
 
 @rejects("train")
-def returns_score_and_weights(make_envs, seed, workers=2):
+def returns_score_and_weights(make_envs, seed):
     ch = chapter()
     with ch.ray_office(seed, limit=200) as parts:
         ray.get(ch.ray_crew(parts, make_envs, seed))
@@ -552,12 +659,12 @@ def returns_score_and_weights(make_envs, seed, workers=2):
 
 
 @rejects("train")
-def only_the_weights(make_envs, seed, workers=2):
+def only_the_weights(make_envs, seed):
     return stopped_early(make_envs, seed, 200)["theta"]
 
 
 @rejects("train")
-def stops_after_a_thousand_steps(make_envs, seed, workers=2):
+def stops_after_a_thousand_steps(make_envs, seed):
     return stopped_early(make_envs, seed, 1000)
 
 
