@@ -40,7 +40,7 @@ begin("ch09_dqn")
 from coursekit.given.deaths import keep_news_of_deaths
 from coursekit.given.ch09_dqn import (
     Adam,
-    Office,
+    LockingManager,
     Sampler,
     by_value,
     cartpoles,
@@ -52,9 +52,7 @@ from coursekit.given.ch09_dqn import (
 )
 
 # %%
-os.environ["OMP_NUM_THREADS"] = (
-    "1"  # for processes that start later: the matrices are small, so more threads don't help
-)
+os.environ["OMP_NUM_THREADS"] = "1"  # for later processes: the matrices are small, so more threads don't help
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
 warm_up(4)  # up to half a minute on a slow or busy machine
@@ -143,7 +141,7 @@ Write `ReplayBuffer`, which stores the latest `capacity` transitions.
 `sample` draws from all stored transitions with equal probability and with replacement, so it works from the start, when a worker asks for 256 and only about 32 are stored.
 Buffers with the same seed and the same transitions return the same samples, and a different seed gives different ones.
 
-For now, it's an ordinary class; it becomes an actor later.
+It becomes an actor later.
 """
 
 
@@ -423,7 +421,7 @@ r"""
 Each copy has its reason.
 `__init__` needs `theta.copy()` because an array that arrives in an actor is read-only.
 `self.target = self.theta` without a copy would be a second *name* for the same array, so the target would move with every step, and there would be no target network at all.
-You'd see no error, only a program that learns worse or not at all.
+You'd see no error, only a program that learns more slowly or not at all.
 `parameters` needs no copy in an ordinary actor, because Ray serializes the result before the next call starts.
 """
 
@@ -597,7 +595,7 @@ Calls to a proxy look like ordinary calls, so `plain_work` stays as it is.
 
 Three names come from `coursekit`, because `multiprocessing` has nothing like them:
 
-- `Office` is a manager that gives each object a lock.
+- `LockingManager` is a manager that gives each object a lock.
   A manager serves each caller in a separate thread, so without a lock, two workers could be inside `apply` at once.
 - `by_value` pickles a function or class together with its code, because a new process can't import what you wrote in a notebook.
 - `run_then_put_none` runs a worker and then puts `None` into the queue, even if the worker raised an error, so that the main program stops waiting for it.
@@ -610,11 +608,11 @@ context = multiprocessing.get_context("spawn")  # the same on Linux, macOS, and 
 @contextmanager
 def process_office(seed, stop=STOP, limit=LIMIT):
     """Yield agent, buffer, board, and queue, in a manager process that exits with the block."""
-    with Office(ctx=context) as office:
-        agent = office.keep(by_value(SharedAgent), fresh_theta(seed), Adam(RATE), TARGET_EVERY)
-        buffer = office.keep(by_value(ReplayBuffer), CAPACITY, seed)
-        board = office.keep(by_value(Board), stop, limit)
-        yield agent, buffer, board, office.Queue()
+    with LockingManager(ctx=context) as manager:
+        agent = manager.keep(by_value(SharedAgent), fresh_theta(seed), Adam(RATE), TARGET_EVERY)
+        buffer = manager.keep(by_value(ReplayBuffer), CAPACITY, seed)
+        board = manager.keep(by_value(Board), stop, limit)
+        yield agent, buffer, board, manager.Queue()
 
 
 # %% tags=["demo"]
@@ -875,7 +873,7 @@ r"""
 - **The first report:** `multiprocessing` starts a manager and two workers.
   Ray starts four actors, each in a new process that imports Ray, so its first report usually comes later.
 - **Updates per second:** an update takes five calls, which are much of the work if the network is small and the simulator is fast.
-  So Ray's program usually makes fewer updates per second, often half as many or less.
+  So Ray's program usually makes fewer updates per second, often half as many or less, and even the single process above may be faster.
   With a large network or a slow simulator, that overhead hardly matters.
 
 The table doesn't show that the program with Ray can spread its workers over a cluster, with the same code.
@@ -901,7 +899,7 @@ r"""
 ## Ray replaces a worker whose process dies
 
 Now run both programs for 20,000 steps, whatever the score.
-Once both workers have reported, the cell kills one of them, as an operating system does when memory runs out.
+Once both workers have reported, the cell kills one of them.
 
 **Predict:** which of the two main programs will come to an end, rather than wait forever?
 """

@@ -33,7 +33,7 @@ def ReplayBuffer(answer: Answer, rng: Generator) -> None:
     """First give each frame its successor, and then remove the resets; positions form a ring, and only filled ones are drawn."""
     # Long: the judge knows every transition of five fragments, so that each mistake in storing them has its own message.
     fragments, rows = _story(rng)
-    capacity = sum(map(len, rows[-2:])) + int(rng.integers(2, 6))  # of the third newest fragment, some are kept
+    capacity = sum(map(len, rows[-2:])) + int(rng.integers(2, 6))  # of the third fragment from the end, some are kept
     size, seed = len(rows[0]) + int(rng.integers(1, 4)), int(rng.integers(10**6))  # more than there are at first
     [first] = answer.probe(given.keep_and_sample, capacity, seed, fragments[:1], size, 1)
     table = _table_of(first, size)  # first: thousands of lists or rows would be too much for one reply
@@ -137,7 +137,7 @@ def _expect_rows(drawn: list[list], added: list[list]) -> None:
 
 
 def _expect_kept(drawn: np.ndarray, rows: list[np.ndarray], capacity: int) -> None:
-    """Check that the newest transitions are drawn and all others are not; those of one fragment are equally old."""
+    """Check that the latest transitions are drawn and all others are not; those of one fragment are equally old."""
     room, names = capacity, set(map(tuple, drawn.tolist()))
     for part in reversed(rows):
         there, fragment = len(names.intersection(map(tuple, part.tolist()))), len(part)

@@ -24,7 +24,7 @@ from coursekit.ray_bridge import private, rendezvous
 __all__ = [
     "ENVS",
     "Adam",
-    "Office",
+    "LockingManager",
     "Sampler",
     "by_value",
     "cartpoles",
@@ -187,13 +187,23 @@ def _locked(lock: Any, method: Callable, *arguments: Any) -> Any:
         return copy.deepcopy(method(*arguments))  # the manager pickles it later, when the lock is free again
 
 
-class Office(SyncManager):
-    """A manager process; `office.keep(make, *arguments)` creates an object in it and returns a proxy, which any process may call."""
+class LockingManager(SyncManager):
+    """A manager process; `manager.keep(make, *arguments)` creates an object in it and returns a proxy, which any process may call."""
 
     keep: Callable
 
 
-Office.register("keep", OneAtATime)
+LockingManager.register("keep", OneAtATime)
+Office = LockingManager  # in notebooks of version 0.2, as `with_goodbye`; both go with 0.4
+
+
+def with_goodbye(work: Callable, make_sampler: Callable, *parts: Any) -> None:
+    """Run a worker that puts None into the queue when it has finished; if it raises, put None in its place."""
+    try:
+        work(make_sampler, *parts)
+    except Exception:
+        parts[-1].put(None)
+        raise
 
 
 @dataclass(frozen=True)
@@ -288,7 +298,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 class Script:
-    """Stands in for agent, buffer and board: an actor that answers by a script, and records its calls."""
+    """Stands in for agent, buffer, and board: an actor that answers by a script, and records its calls."""
 
     def __init__(self, rounds: int, versions: list[int]):
         self.rounds, self.versions = rounds, versions
@@ -369,7 +379,7 @@ class Worked(TypedDict):
 
 
 def follow_worker(work: Callable, rounds: int, versions: list[int]) -> Worked:
-    """Return all that a worker did, while one actor played agent, buffer and board."""
+    """Return all that a worker did, while one actor stood in for agent, buffer, and board."""
     import ray
 
     rendezvous.expect_ray()
@@ -424,7 +434,7 @@ def _signals(point: str, kind: str) -> list[list[str]]:
 
 
 class Trained(TypedDict):
-    """What `train` returned, how many workers played, and their tests; `mark` is that of the weights which came back."""
+    """What `train` returned, how many workers there were, and their tests; `mark` is that of the weights that came back."""
 
     learned: Any
     workers: int
