@@ -107,7 +107,7 @@ def epsilon(version):
 # %% [markdown]
 r"""
 Importing PyTorch would cost each process a second or two and a few hundred megabytes, and you'll start many processes.
-Our network has only 4,610 weights, so about thirty lines of NumPy in `coursekit` are enough (`td_gradient??` shows the core).
+Our network has only 4,610 weights, so about thirty lines of NumPy in `coursekit` are enough (see `td_gradient??`).
 All weights are in one array, `theta`, and `q_values(theta, obs)` returns a row for each observation and a column for each action.
 
 In CartPole, a random policy keeps the pole up for about 20 steps, and our goal is a mean return of 195, the threshold at which `CartPole-v0` counts as solved.
@@ -135,7 +135,7 @@ Frames with `real` False are only resets, so they aren't transitions.
 
 On paper, draw an episode that ends in frame 2, with its reset in frame 3.
 Which frame's `obs` is the `next_obs` of frame 2?
-And what goes wrong if you remove the resets before you shift?
+And what goes wrong if you remove the resets first?
 
 Write `ReplayBuffer`, which stores the latest `capacity` transitions.
 `sample` draws from all stored transitions with equal probability and with replacement, so it works from the start, when a worker asks for 256 and only about 32 are stored.
@@ -188,7 +188,7 @@ check("ReplayBuffer", ReplayBuffer)
 
 # %% [markdown] tags=["solution"]
 r"""
-Shift first, and then remove the resets: `later[real]` pairs each frame with its own successor, so the `next_obs` of frame 2 is the `obs` of frame 3, although frame 3 is a reset.
+Pair the frames first, and then remove the resets: `later[real]` pairs each frame with its own successor, so the `next_obs` of frame 2 is the `obs` of frame 3, although frame 3 is a reset.
 In Gymnasium's *next-step* autoreset mode, the `obs` of that frame is the true last observation of the episode.
 The other order pairs an episode's last frame with the first observation of the next episode, as if falling over led to a fresh start.
 
@@ -351,7 +351,7 @@ if passed("ReplayBuffer") and passed("td_target"):
 # %% [markdown]
 r"""
 A single worker loses nothing.
-Two workers lose nearly half of their updates: while one computes, the other puts its result, and then the first one overwrites it.
+Two workers lose nearly half of their updates: while one computes, the other puts its result, which the first one then overwrites.
 With four workers, usually only 40 to 60 of the 160 updates are in the weights.
 Most of the work is wasted, and *you see no error*.
 It's the [lost update](../docs/glossary.md#lost-update) from Chapter 3, with weights instead of money.
@@ -361,13 +361,13 @@ It's the [lost update](../docs/glossary.md#lost-update) from Chapter 3, with wei
 r"""
 ## If workers send gradients, every update counts
 
-The fix is also the one from Chapter 3: don't send the new state, send **what to do**.
+The fix is also the one from Chapter 3: send **what to do** instead of the new state.
 A worker sends its *gradient*, and the agent, which now has the optimizer, applies it in a single call.
-That makes the agent a [parameter server](../docs/glossary.md#parameter-server), and the method [asynchronous SGD](../docs/glossary.md#asynchronous-sgd).
+So the agent is a [parameter server](../docs/glossary.md#parameter-server), and the method is called [asynchronous SGD](../docs/glossary.md#asynchronous-sgd).
 
-It has a problem of its own: a [stale gradient](../docs/glossary.md#stale-gradient) was computed from older weights, because other gradients were applied before it arrived.
+That creates a new problem: by the time a gradient arrives, the weights may have changed, so it's a [stale gradient](../docs/glossary.md#stale-gradient).
 So the agent counts its updates in `version`, and a worker sends along the version of the weights that it used.
-The difference, when the gradient arrives, is the gradient's **age**; it's 0 if no other gradient came in between.
+When the gradient arrives, the difference is its **age**, which is 0 if no other gradient came in between.
 
 Write `SharedAgent`, which holds both networks and applies gradients:
 
@@ -532,7 +532,7 @@ A worker repeats the same round until the board says to stop:
 
 1. It tells the board how many real steps the previous round had.
 2. It gets the parameters, collects a fragment with them, and adds it to the buffer.
-3. It samples a batch, and sends its gradient to the agent, with the version of the parameters.
+3. It samples a batch, computes the gradient, and sends it to the agent with the version of the parameters.
 4. In round 0 and every 25 rounds after that, it tests its weights, offers them to the board, and puts a *report* into the queue: the time, its process, the version, the score, and the returns of all episodes that ended since its last report.
 
 Read `plain_work` closely, because you'll translate it.
@@ -657,7 +657,7 @@ r"""
 
 Write `work`, which does the same as `plain_work` with Ray: translate it line by line.
 `agent`, `buffer`, and `board` are actor handles now.
-`results` is a `ray.util.queue.Queue`, an actor with the methods of a Python queue, so `results.put(report)` stays as it is.
+`results` is a `ray.util.queue.Queue`, which calls an actor but has the methods of a Python queue, so `results.put(report)` stays as it is.
 
 Decide which calls you have to wait for.
 Your calls to one of these actors run in the order in which you sent them (Chapter 3 explains which actors don't promise that), but calls to different actors have no order at all.
@@ -809,9 +809,9 @@ r"""
 The scores differ, although the seeds are the same, because it varies from run to run which worker's gradient arrives first, and everything after that depends on it.
 So you can't repeat a run exactly, and you should judge such a program by several seeds.
 
-The small dots are the episodes that the workers collected, each at the version of its report, hence the stripes.
+The small dots are the episodes that the workers collected, each drawn at the version of its report, so they form stripes.
 The tests are often better, because they have no random actions.
-With DQN, it's normal that a curve falls for a while, because the targets keep changing.
+With DQN, it's normal for a curve to fall for a while, because the targets keep changing.
 
 Here's one episode with the best weights.
 It may be shorter than 195 steps, because 195 is a mean.
@@ -849,7 +849,7 @@ r"""
 Many lines differ, but the algorithm is the same.
 `by_value`, the locks, and `daemon=True` are gone, because Ray pickles your code itself, an ordinary actor runs one call at a time, and tasks stop when the driver exits.
 
-In Chapter 1, a call had more overhead with Ray than through a pipe, so compare how fast the two programs are:
+In Chapter 1, a call had more overhead with Ray than through a pipe, so compare the two programs:
 """
 
 
@@ -930,7 +930,7 @@ No error reported the death; the cell looked for it.
 The other worker did the rest of the work alone, and `process_train` would now wait forever for the second `None`, because a worker that's killed can't put anything into a queue.
 
 A robust program keeps checking each process's `exitcode`, which is negative on Linux and macOS if a signal killed the process, and starts a replacement.
-(`concurrent.futures` does notice the death of a pool's worker, but it raises `BrokenProcessPool` and gives up the pool.)
+(`concurrent.futures` does notice a dead worker, but it raises `BrokenProcessPool` and gives up the pool.)
 """
 
 # %% tags=["demo"]
@@ -999,7 +999,7 @@ r"""
 
 - **Getting, updating, and putting weights** loses updates without an error; send gradients instead.
 - **`terminated | truncated`** in the target says that nothing could follow a time limit.
-- **Removing resets before the shift** pairs the end of an episode with the start of the next.
+- **Removing resets too early** pairs the end of an episode with the start of the next.
 - **`self.target = self.theta`** is a second name, not a second network.
 - **An optimizer in every worker** misses the gradients of the others.
 - **Waiting for a message from every worker** takes forever if one of them was killed.

@@ -371,7 +371,7 @@ def _expect_slope(slope: float, turn: int, version: float) -> None:
     expect_close(
         slope,
         version - (turn - 0.99 * version / 2),
-        f"In round {turn}, `agent.apply` got version {version}, and not the gradient of this round's batch at that version's parameters.",
+        f"In round {turn}, `agent.apply` got version {version}, but the gradient is not that of this round's batch at that version's parameters.",
         rtol=1e-4,
         atol=1e-2,
     )
@@ -380,7 +380,7 @@ def _expect_slope(slope: float, turn: int, version: float) -> None:
 def _expect_reported(seen: given.Worked) -> None:
     """Check tests, offers, and reports: in rounds 0, 25, and 50, with no return lost or repeated."""
     tested, offered, times = seen["test"], seen["offer"], len(seen["test"])
-    expect(times == 3, f"The worker tested {times} times instead of three times, in rounds 0, 25, and 50.")
+    expect(times == 3, f"The worker tested {times} times; it must test in rounds 0, 25, and 50.")
     expect_equal(
         offered, tested, f"The [score, version] of the tests were {tested}, and the board was offered {offered}."
     )
@@ -440,7 +440,7 @@ def train(answer: Answer, rng: Generator) -> None:
         mean = mean_return(lambda obs: given.q_values(theta, obs).argmax(-1), turn, exam)
         expect(
             mean >= HOPELESS,
-            f"In 100 new episodes, the mean return of `theta` was {mean:.0f}, little more than that of random actions (22).",
+            f"In 100 new episodes, the mean return of `theta` was {mean:.0f}; random actions reach about 22.",
         )
         return mean
 

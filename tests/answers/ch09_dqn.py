@@ -562,7 +562,7 @@ def reports_a_timer(*parts):
     worker(parts, report=lambda parts: report)
 
 
-@rejects("work", says="instead of three times")
+@rejects("work", says="it must test in rounds 0, 25, and 50")
 def tests_at_the_end_of_25_rounds(*parts):
     worker(parts, due=lambda parts: lambda turn: turn % 25 == 24)
 
