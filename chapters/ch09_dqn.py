@@ -56,9 +56,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # for later processes: the matrices are sma
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
 warm_up(4)  # up to half a minute on a slow or busy machine
-news = (
-    keep_news_of_deaths()
-)  # collects Ray's report about the worker that you'll kill, instead of printing it (Chapter 5)
+news = keep_news_of_deaths()  # you'll kill a worker, and this keeps Ray's report instead of printing it (Chapter 5)
 
 # %% [markdown] tags=["notes"]
 r"""

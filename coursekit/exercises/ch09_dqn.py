@@ -488,7 +488,7 @@ def _expect_all_reports(reporting: list[int], tested: list[tuple[int, float, int
         told = reporting.count(process)
         expect(
             told >= tests,
-            f"Process {process} reported {tests} tests, and `train` returned {told} of its reports. The queue has all of them once all workers have finished.",
+            f"Process {process} made {tests} tests, and `train` returned {told} of its reports. The queue has all of them once all workers have finished.",
         )
 
 
