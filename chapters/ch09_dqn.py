@@ -110,7 +110,7 @@ All weights are in one array, `theta`, and `q_values(theta, obs)` returns a row 
 
 In CartPole, a random policy keeps the pole up for about 20 steps, and our goal is a mean return of 195, the threshold at which `CartPole-v0` counts as solved.
 
-The given `Sampler` is like the one in Chapter 8, but `play(theta, epsilon, frames)` explores, and returns a fragment and a list of the returns of all episodes that ended in it.
+The given `Sampler` is like the one in Chapter 8, but `play(theta, epsilon, frames)` explores, and returns a [fragment](../docs/glossary.md#fragment) and a list of the returns of all episodes that ended in it.
 `test(theta)` returns the mean return of 50 new episodes without exploration.
 """
 
@@ -138,8 +138,6 @@ And what goes wrong if you remove the resets first?
 Write `ReplayBuffer`, which stores the latest `capacity` transitions.
 `sample` draws from all stored transitions with equal probability and with replacement, so it works from the start, when a worker asks for 256 and only about 32 are stored.
 Buffers with the same seed and the same transitions return the same samples, and a different seed gives different ones.
-
-It becomes an actor later.
 """
 
 
@@ -578,7 +576,7 @@ if ready:
 # %% [markdown]
 r"""
 That's the whole algorithm.
-In most of these tests, the network still chooses the same action nearly every time, and the pole falls after about 10 steps, sooner than with random actions.
+In most of these tests, the network still chooses the same action nearly every time, so the pole falls even sooner than with random actions.
 
 Here, `now["theta"]` may be the agent's own array, which `apply` changes while the worker still holds it.
 Between processes, the worker gets a copy.
@@ -1011,7 +1009,7 @@ r"""
   [Chapter 13](ch13_algorithms.ipynb): RLlib's DQN.
 - Mnih et al., [*Human-level control through deep reinforcement learning*](https://www.nature.com/articles/nature14236), 2015: DQN.
 - van Hasselt et al., [*Deep Reinforcement Learning with Double Q-learning*](https://arxiv.org/abs/1509.06461), 2016.
-- Nair et al., [*Massively Parallel Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1507.04296), 2015: this chapter's design on more than a hundred machines, which drops gradients that are too old.
+- Nair et al., [*Massively Parallel Methods for Deep Reinforcement Learning*](https://arxiv.org/abs/1507.04296), 2015: this chapter's design on more than a hundred machines.
 - Horgan et al., [*Distributed Prioritized Experience Replay*](https://arxiv.org/abs/1803.00933), 2018: Ape-X, with one learner and hundreds of samplers.
 - Python's documentation of [managers](https://docs.python.org/3/library/multiprocessing.html#managers), and Ray's of [`ray.util.queue`](https://docs.ray.io/en/latest/ray-core/api/doc/ray.util.queue.Queue.html).
 """
