@@ -35,21 +35,32 @@ def ReplayBuffer(answer: Answer, rng: Generator) -> None:
     fragments, rows = _story(rng)
     capacity = sum(map(len, rows[-2:])) + int(rng.integers(2, 6))  # of the third fragment from the end, some are kept
     size, seed = len(rows[0]) + int(rng.integers(1, 4)), int(rng.integers(10**6))  # more than there are at first
-    [first] = answer.probe(given.keep_and_sample, capacity, seed, fragments[:1], size, 1)
-    table = _table_of(first, size)  # first: thousands of lists or rows would be too much for one reply
+    table = _first_table(
+        answer, capacity, seed, fragments, size
+    )  # first: thousands of lists or rows would be too much for one reply
     times = DRAWS * capacity // size
-    found = answer.probe(given.keep_and_sample, capacity, seed, fragments, size, times)
-    drawn, wanted = len(found), 5 * times
-    expect(drawn == wanted, f"There are {drawn} samples instead of {wanted}.")
+    found = _samples(answer, capacity, seed, fragments, size, times)
     for number in range(1, 6):
         samples = found[(number - 1) * times : number * times]
         with answer.case(f"a buffer with room for {capacity} transitions, fragments added: {number}"):
             _judge_tables([_table_of(sample, size) for sample in samples], rows[:number], capacity)
     with answer.case(f"buffers with the seeds {seed}, {seed}, and {seed + 1}, and the same fragment"):
-        [[again], [other]] = (
-            answer.probe(given.keep_and_sample, capacity, each, fragments[:1], size, 1) for each in (seed, seed + 1)
-        )
-        _judge_seed(table, _table_of(again, size), _table_of(other, size))
+        again, other = (_first_table(answer, capacity, each, fragments, size) for each in (seed, seed + 1))
+        _judge_seed(table, again, other)
+
+
+def _samples(answer: Answer, capacity: int, seed: int, fragments: list[dict], size: int, times: int) -> list[Any]:
+    """Return samples of this size, `times` of them drawn after each fragment was added."""
+    found = answer.probe(given.keep_and_sample, capacity, seed, fragments, size, times)
+    drawn, wanted = len(found), len(fragments) * times
+    expect(drawn == wanted, f"There are {drawn} samples instead of {wanted}.")
+    return found
+
+
+def _first_table(answer: Answer, capacity: int, seed: int, fragments: list[dict], size: int) -> np.ndarray:
+    """Return the first sample of a new buffer, which has one fragment, as a table."""
+    [sample] = _samples(answer, capacity, seed, fragments[:1], size, 1)
+    return _table_of(sample, size)
 
 
 def _judge_seed(table: np.ndarray, again: np.ndarray, other: np.ndarray) -> None:
