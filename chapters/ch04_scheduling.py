@@ -439,7 +439,7 @@ quiz("who_lends", who_lends)
 # %% [markdown]
 r"""
 Your turn: each of several teams has a few inputs to simulate.
-Each call of `simulate(x)` must run in its own task, which holds one license, and all teams share two licenses.
+Each call to `simulate(x)` must run in its own task, which holds one license, and all teams share two licenses.
 A team may wait for its simulations, as the coaches waited for their helpers.
 
 The check uses more teams than there are CPUs or licenses.

@@ -2,11 +2,11 @@
 r"""
 # Chapter 6 · Clusters and jobs
 
-A cluster is a head node that other nodes join, and a job is a program that runs there without you.
+A cluster is a head node together with the nodes that join it, and a job is a program that runs on the cluster without you.
 
 *About 100 minutes · builds on [Chapters 1](ch01_tasks.ipynb) and [3](ch03_actors.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [5](ch05_faults.ipynb) help*
 
-The next chapter doesn't need this one, and clouds and Kubernetes come in [Chapter 24](ch24_deploy.ipynb).
+The next chapter doesn't depend on this one; for clouds and Kubernetes, see [Chapter 24](ch24_deploy.ipynb).
 
 **What you will be able to do**
 
@@ -51,14 +51,14 @@ r"""
 
 So far, `ray.init()` has started Ray, and Ray has stopped with the notebook.
 A real cluster outlives the programs that use it, so you start it with a command.
-The first machine of a cluster is the [head node](../docs/glossary.md#head-node):
+The first machine of a cluster is the [head node](../docs/glossary.md#head-node), and you start it like this:
 
     ray start --head
 
 By default, this command uses the ports 6379, 8265, 10001, and 52365 and the folder `/tmp/ray`, so it can collide with another Ray instance on your machine.
 The next cell therefore passes a separate folder and other ports, where 0 means any free port.
 `OwnCluster` chooses them, and it creates a *token*, a secret that the next section explains.
-Later, it stops what it started and nothing else: when you call `stop`, when this notebook exits, or when its kernel is killed.
+It stops what it started, and nothing else, when you call `stop`, when this notebook exits, or when the notebook's kernel is killed.
 `--block` keeps the command in the foreground, as the parent of the processes that it starts.
 
 Starting takes 5 to 60 seconds.
@@ -92,14 +92,14 @@ measured("head_processes", len(lines))
 # %% [markdown]
 r"""
 That's probably more than you expected.
-About half of these processes are the dashboard's helpers, which share one box in this picture; every other kind of process has a separate box:
+About half of these processes are the dashboard's helpers, which share the dashboard's box in this picture:
 
 ![The processes of a head node and of a worker node, what each one does, and what is lost when it dies](../img/ch06_anatomy.svg)
 
 When a cluster misbehaves, first ask which box is missing.
 
-Every node runs what's in the lower half: a raylet, which manages the node, two **agents**, a [log monitor](../docs/glossary.md#log-monitor), and the workers.
-Only the head node runs what a cluster needs once: the GCS, the [dashboard](../docs/glossary.md#dashboard), the **monitor**, which is the autoscaler from Chapter 4, and the **client server**.
+Every node runs what's in the lower half: a raylet (which manages the node), two **agents**, a [log monitor](../docs/glossary.md#log-monitor), and the workers.
+Only the head node runs what a cluster needs only once: the GCS, the [dashboard](../docs/glossary.md#dashboard), the **monitor** (the autoscaler from Chapter 4), and the **client server**.
 
 The next cell shows what each process does, how much memory it uses, and which process started it.
 It runs a task first, so that there is a worker.
@@ -119,7 +119,7 @@ r"""
 The raylet started the agents and the workers.
 If the raylet dies, they exit, too, and if an agent dies, the raylet exits.
 
-`ray start --block` started the others, except for the dashboard's helpers, and it watches them.
+`ray start --block` started the others, except for the dashboard's helpers, and it watches the processes that it started.
 If one of them crashes or is killed with SIGKILL, the command stops the whole node, and systemd or Kubernetes can start a fresh one.
 If one of them exits after a SIGTERM, that doesn't count as a crash: the command keeps running, and you have a broken node.
 """
@@ -244,7 +244,7 @@ r"""
 ## A second node joins with the head's address and the token
 
 On the second machine, you also run `ray start`, but with `--address` and the head's address in place of `--head`.
-`--num-cpus` and `--resources`, as JSON, say what the node offers.
+`--num-cpus`, and `--resources` with a JSON object, say what the node offers.
 You can practice this on a single machine, because Ray counts raylets, not computers.
 
 Write `join_node`, which returns what you would type on the second machine: the command, as a list of strings, and a dictionary with the environment variables that it needs.
@@ -306,19 +306,19 @@ if budget(full=True, quick=not passed("join_node")):  # in quick mode, the check
 
 # %% [markdown]
 r"""
-The node brings the command itself, a raylet, two agents, and a log monitor: the lower half of the picture, except for the workers, which start when there are tasks for them.
+The new node runs the command itself and, as in the lower half of the picture, a raylet, two agents, and a log monitor; its workers start when there are tasks for them.
 A node that's listed as `DEAD` is one that was stopped before, for example by the check; the GCS keeps its record.
 Only the head node has the resource `node:__internal_head__`.
 
-> **`ray stop` stops every Ray instance on the machine** that your account may stop: your other clusters, those of colleagues who share the account, and, if you're root, all of them.
+> **`ray stop` stops every Ray instance that your account may stop** on the machine: your other clusters, those of colleagues who share the account, and, if you're root, all of them.
 > On a shared machine, stop the command that you started, as the cell did.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-This is half-time.
-Ask the room which boxes of the picture they would put on a machine of their own.
-With more than a few nodes, the answer is everything that only the head node has: start it with `--num-cpus=0`, so that no ordinary task can starve the GCS.
+This is the halfway point.
+Ask the room which boxes of the picture should get a machine to themselves.
+With more than a few nodes, the answer is everything that only the head node has: start the head node with `--num-cpus=0`, so that no ordinary task can starve the GCS.
 """
 
 # %% [markdown]
@@ -359,7 +359,7 @@ r"""
 ### Submit a job from the shell
 
 `ray job submit` uploads the folder, submits the job, prints the job's output as it appears, and waits for the end.
-With `--no-wait`, it returns immediately.
+With `--no-wait`, it returns as soon as Ray has accepted the job.
 You tell it where the dashboard is with `--address` or, as here, with `RAY_ADDRESS`, which takes precedence.
 `cluster.shell` runs a command as a shell would, with the token's two variables set.
 
@@ -431,7 +431,7 @@ The check passes your function a fake client, once for each final status, and th
 
 # %%
 def submit_and_wait(client, entrypoint, runtime_env):
-    """Submit one job, wait for its end, and return everything that it printed if it succeeded.
+    """Submit one job, wait for it to end, and, if it succeeded, return everything that it printed.
 
     Raise RuntimeError if the job ended in any other way; the error's message holds what the job printed.
     Pause between two polls.
@@ -455,7 +455,7 @@ You can compare `status` with `"SUCCEEDED"` because a `JobStatus` is also a stri
 There are three classic mistakes.
 `while status == "RUNNING"` stops at once, because the job is still `PENDING`.
 A loop that waits only for `SUCCEEDED` never stops if the job fails.
-And a job that has ended hasn't necessarily succeeded.
+And a program that doesn't check the final status treats a failed job as a success.
 """
 
 # %% [markdown]
@@ -539,7 +539,7 @@ for runtime_env in budget(full=[None, {"working_dir": str(project)}], quick=[Non
 
 # %% [markdown]
 r"""
-If your job needs packages that the nodes lack, or other versions of them, the `pip` field installs them for this job alone.
+If your job needs packages that the nodes lack, or other versions than the nodes have, the `pip` field installs them for this job alone.
 The next cell makes two versions of a package, as [wheels](../docs/glossary.md#wheel), so that you need no network:
 """
 
@@ -551,7 +551,7 @@ for version in ("1.0", "2.0"):
 # %% [markdown]
 r"""
 For packages from the internet, a list is enough: `{"pip": ["greeter==1.0"]}`.
-If pip needs options, use a dictionary, `{"pip": {"packages": [...], "pip_install_options": [...]}}`, in which each word of pip's command line is a separate string.
+If pip needs options, use a dictionary, `{"pip": {"packages": [...], "pip_install_options": [...]}}`, with each word of the options as a separate string.
 `--find-links FOLDER` makes pip look in a folder, too, and `--no-index` makes it ignore the package index on the internet.
 On a real cluster, `FOLDER` must exist on every node, or be a URL.
 
@@ -576,13 +576,13 @@ check("pip_environment", pip_environment)
 
 # %% [markdown] tags=["solution"]
 r"""
-Ray writes the packages to a requirements file, and those may contain the same options, so `{"pip": ["--no-index", "--find-links FOLDER", "greeter==1.0"]}` works, too.
+Ray writes the packages to a requirements file, which may contain the same options, so `{"pip": ["--no-index", "--find-links FOLDER", "greeter==1.0"]}` works, too.
 With an exact version, tomorrow's job installs the same package as today's.
 """
 
 # %% [markdown]
 r"""
-Now run a job with each version, both at the same time on the same node, and then the first one again, which may take half a minute.
+Now run a job with each version, both at the same time on the same node, and then run the first one again (all of this may take half a minute).
 Compare the first start with the second one:
 """
 
@@ -654,7 +654,7 @@ Compare the two numbers: over Ray Client, each call also pays for the round trip
 Ray must have the same version on both sides, and Python the same minor version, such as 3.11.
 And the driver depends on your connection: if that's lost for more than 30 seconds, the driver exits, and its tasks and actors stop, except for detached actors.
 
-| | where the driver runs | survives your laptop | good for |
+| | where the driver runs | keeps running when you close your laptop | good for |
 |---|---|---|---|
 | `ray.init()` on a node | on that node | yes | JupyterLab on the head node |
 | `ray.init("ray://…")` | on the head node | no | trying things out from a laptop |
@@ -832,7 +832,7 @@ r"""
 - **A job that has ended hasn't necessarily succeeded**, and `ray job submit` exits with 0 even if the job was stopped.
 - **`PENDING` isn't `RUNNING`**, so a loop `while status == "RUNNING"` stops before the job has started.
 - **`RAY_ADDRESS` takes precedence over `--address`** in `ray job`, so an old value sends your job to another cluster.
-- **`python` in an entrypoint** is the cluster's Python, which sees the files of `working_dir`, not yours.
+- **`python` in an entrypoint** is the cluster's Python, and it sees the files of `working_dir`, not those on your machine.
 - **A large virtual environment around Ray** is copied for every new `pip` environment.
 - **A long `--temp-dir`** fails, because the path of a Unix socket has room for only about 100 characters.
 

@@ -40,7 +40,7 @@ Say where you are: the first chapters were about running things in parallel, and
 
 # %% [markdown]
 r"""
-## Each call of `step` returns five values
+## Each call to `step` returns five values
 
 In **reinforcement learning**, an *agent* learns from what happens to it.
 It receives an [observation](../docs/glossary.md#observation), chooses an *action*, and gets a number in return, the [reward](../docs/glossary.md#reward).
@@ -81,7 +81,7 @@ strip(frames, titles, columns=5);
 r"""
 Almost every random episode ends in a hole, without a reward, after about eight steps on average.
 Compare the titles with the pictures: where did the agent slip?
-(With `pygame` installed, Gymnasium draws its environments itself: `render_mode="rgb_array"`.)
+(With `pygame` installed, Gymnasium can draw its environments itself: pass `render_mode="rgb_array"` to `make`.)
 
 Why does the end of an episode need two flags?
 They say different things about the future, as you'll soon see.
@@ -97,7 +97,7 @@ From these two, a learning program can tell how many inputs and outputs its netw
 You'll use two kinds, both from `gymnasium.spaces`:
 
 - `Discrete(n)` contains the integers from 0 to n − 1.
-- `Box(low, high, shape, dtype)` contains the arrays of numbers between two limits, such as `Box(-1, 1, (3,), np.float32)`.
+- `Box(low, high, shape, dtype)` contains the arrays of this shape and type whose numbers lie between two limits; an example is `Box(-1, 1, (3,), np.float32)`.
 """
 
 # %% tags=["demo"]
@@ -182,7 +182,7 @@ check("SimpleCorridor", SimpleCorridor)
 
 # %% [markdown] tags=["solution"]
 r"""
-If the last allowed step reaches the exit, `terminated` decides, because there's no future left to estimate.
+If the last allowed step reaches the exit, only `terminated` matters, because there's no future left to estimate.
 Many programs leave the limit to a wrapper, `TimeLimit`, which you'll meet below.
 """
 
@@ -221,7 +221,7 @@ Write `rollout`, which runs one episode and returns it as a dict.
 `policy` is any function that takes an observation and returns an action.
 
 There's one more observation than there are actions: the first one comes from `reset`, and the last one from the last step.
-The check also records your calls: one `reset`, with the seed, and then the steps.
+The check also records your calls, and expects one `reset`, with the seed, and then the steps.
 """
 
 
@@ -337,7 +337,7 @@ measured("first_return", weights @ [1, 2, 3, 8])
 
 # %% [markdown]
 r"""
-The return is 3.75: the three rewards add up to 2.75, and an eighth of the estimate is added, as if it were a fourth reward.
+The return is 3.75: the three discounted rewards add up to 2.75, and an eighth of the estimate is added, as if it were a fourth reward.
 
 How far ahead does a step look?
 The next cell plots the returns of an episode of 40 steps whose only reward is a 1 at the end.
@@ -365,7 +365,7 @@ r"""
 Before you train an agent, find out how far a simple rule gets.
 You'll have a baseline, and you'll have tested your environment.
 
-A CartPole episode terminates when the pole leans by more than 12° or when the cart is more than 2.4 from the middle, and it's truncated after 500 steps.
+A CartPole episode terminates when the pole leans by more than 12° or when the cart is more than 2.4 units from the middle, and it's truncated after 500 steps.
 The obvious rule looks at the angle alone and pushes toward the side to which the pole leans.
 
 **Predict:** a random policy lasts about 22 steps.
@@ -462,7 +462,7 @@ comparison
 # %% [markdown]
 r"""
 Each wrapper adds a Python call to every step.
-Three of them make a step this short a few percent longer, and you wouldn't notice them in a step of a millisecond.
+Three of them lengthen a step as short as CartPole's by a few percent; in a step that takes a millisecond, you wouldn't notice them.
 If the interval contains 1, these rounds can't tell the two apart, so run the cell again.
 
 To write a wrapper, override the method that you want to change.
@@ -475,7 +475,7 @@ class SlowStep(gymnasium.Wrapper):
         return self.env.step(action)
 ```
 
-In this course, `SlowSimulator` stands in for physics engines, games, and web shops, which take milliseconds per step.
+In this course, `SlowSimulator` stands in for physics engines, games, and online stores, which take milliseconds per step.
 Like `SlowStep`, it sleeps, as if another machine did the work.
 With `busy=True`, it uses CPU time instead, like a simulator that runs on your machine.
 """
@@ -510,17 +510,17 @@ measured("after_the_end", table.data["A"][3])
 # %% [markdown]
 r"""
 Row 0 shows what `reset` returned.
-Below it, each cell is a [frame](../docs/glossary.md#frame): what one call of `envs.step` returned for one environment.
+Below it, each cell is a [frame](../docs/glossary.md#frame): what one call to `envs.step` returned for one environment.
 The frame after each `END` shows step 0 and reward 0.
 In this frame, the environment was only reset, and *it ignored your action*.
 So the frame **isn't experience**: no action led from the observation before it to the one that it shows.
 
-There are three autoreset modes, and a learning program must know which one it uses:
+There are three autoreset modes, and a learning program must know which one its vector environment uses:
 
 ![In next-step mode, the reset takes a frame of its own; in same-step mode, it replaces the last observation; in disabled mode, you call reset yourself](../img/ch07_autoreset.svg)
 
-In disabled mode, you reset the environments that have ended.
-A mask that's False for all of them raises an `AssertionError`, so test it first:
+In disabled mode, you reset the environments whose episodes have ended, and you select them with a mask.
+A mask that's False for all environments raises an `AssertionError`, so test the mask first:
 
 ```python
 ended = terminated | truncated
@@ -537,7 +537,7 @@ autoreset_table(AutoresetMode.SAME_STEP, lengths=[2, 3], steps=7)
 # %% [markdown]
 r"""
 The last observation of every episode is missing, because the row with `END` already shows the first one of the next episode.
-It's in `infos["final_obs"]`.
+The missing observation is in `infos["final_obs"]`.
 To a program that doesn't look there, the last step of one episode seems to lead to the start of the next.
 """
 
@@ -561,7 +561,7 @@ Reset the environments once, with the seed.
 
 # %%
 def vector_rollout(envs, policy, steps, seed):
-    """Return the transitions of `steps` calls of `envs.step`, in any order, as a dict of arrays with one row per transition.
+    """Return the transitions of `steps` calls to `envs.step`, in any order, as a dict of arrays with one row per transition.
 
     The keys are "obs", "actions", "rewards", "next_obs", and "terminated". Frames that are only a reset are left out.
     """
@@ -611,7 +611,7 @@ r"""
 "Vectorized" sounds like "fast", so measure it.
 Compare a single environment in a plain loop with eight in a `SyncVectorEnv` and eight in an `AsyncVectorEnv`.
 There are three kinds of environment: the plain CartPole, one that sleeps for 5 ms in each step, and one that computes for 5 ms.
-The table shows steps per second, of all environments together.
+The table shows the steps per second of all environments together.
 
 **Predict:** which of the three is the fastest for the plain CartPole, whose step takes a few microseconds?
 """
@@ -658,7 +658,7 @@ r"""
 The scale is logarithmic.
 
 - **CartPole**: the plain loop wins.
-  `SyncVectorEnv` has to handle arrays as well, and `AsyncVectorEnv` sends a message to each process and back, which takes many times as long as a step.
+  `SyncVectorEnv` has to handle arrays as well, and `AsyncVectorEnv` sends a message to each process and waits for its reply, which takes many times as long as a step.
 - **Sleeping**: eight sleeps at the same time take little longer than one, so `AsyncVectorEnv` is about six to eight times as fast.
   `SyncVectorEnv` sleeps eight times in a row and gains nothing.
 - **Computing**: the processes need cores.
@@ -681,7 +681,7 @@ r"""
 ## In a vector environment, one network call serves many steps
 
 `SyncVectorEnv` pays off when a network chooses the actions.
-A small network takes nearly as long for one observation as for sixteen, and in a vector environment, $N$ steps share one call of the network.
+A small network takes nearly as long for one observation as for sixteen, and in a vector environment, $N$ steps share one call to the network.
 
 A third kind of vector environment contains no environments.
 Gymnasium ships a CartPole written for arrays, in which each line of NumPy moves all of the carts.
@@ -730,7 +730,7 @@ One of four actors is still the slowest, but the others wait for it only once pe
 ![In lockstep, four environments wait for one another after every step; as actors, each runs a fragment of steps without waiting](../img/ch07_lockstep.svg)
 
 **Predict:** each step sleeps for a random time, 5 ms *on average*.
-How many times as long as four actors does lockstep take for the same number of steps?
+By what factor is lockstep slower than four actors for the same number of steps?
 """
 
 # %% tags=["demo"]
@@ -760,7 +760,7 @@ class Sampler:
 
 # %% tags=["demo"]
 fragment, four = budget(150, 40), range(4)
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 with contextlib.closing(AsyncVectorEnv([jittery] * 4)) as envs, ray.init(num_cpus=4, include_dashboard=False):
     envs.reset(seed=0)
     samplers = [Sampler.remote(seed) for seed in four]
@@ -796,8 +796,8 @@ r"""
 
 - You can run and write environments, and tell why an episode ended.
 - You can compute discounted returns, and bootstrap after a truncated episode.
-- You can collect from many environments without the frames that are only a reset.
-- You can predict whether processes, arrays, or a plain loop are the fastest.
+- You can collect experience from many environments and leave out the frames that are only a reset.
+- You can predict which is the fastest: processes, arrays, or a plain loop.
 
 ## Traps
 

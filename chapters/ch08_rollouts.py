@@ -8,7 +8,7 @@ Many samplers collect experience in parallel, and none of them has to wait for t
 
 **What you will be able to do**
 
-- name the four parts of a distributed RL program, and write the one that collects experience;
+- name the four parts of a distributed RL program, and write a sampler, which collects experience;
 - compute advantages from a fragment of experience that starts and stops in the middle of an episode;
 - collect from many samplers, synchronously and asynchronously, and explain what each costs;
 - fit Amdahl's law to your own measurements, and use the residuals to decide whether to trust the fit;
@@ -30,13 +30,13 @@ from coursekit.given.ch08_rollouts import carts, leans
 begin("ch08_rollouts")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans 105 minutes, with `collect_async` and `fragment_length` as homework.
-In most rooms, `gae` takes longer than its minutes say, so use a whiteboard, and let pairs compute the check's hand-made cases first.
+In most rooms, `gae` takes longer than planned, so use a whiteboard, and let pairs compute the check's hand-made cases first.
 Have everyone run the two cells above before you speak.
 """
 
@@ -126,9 +126,9 @@ r"""
 ## A fragment is not an episode
 
 Now write the sampler.
-It holds a vector environment, which resets itself (Chapter 7), and each call of `sample` returns a fixed number of frames.
+It holds a vector environment, which resets itself (Chapter 7), and each call to `sample` returns a fixed number of frames.
 
-![Two environments run for three fragments of six frames; episodes continue across their borders; the frame after an episode's end is a reset](../img/ch08_fragments.svg)
+![Two environments run for three fragments of six frames; episodes continue from one fragment into the next; the frame after an episode's end is a reset](../img/ch08_fragments.svg)
 
 For $T$ frames of $N$ environments, a fragment is a dict of arrays:
 
@@ -145,7 +145,7 @@ Fragments must fit together without a seam:
 - Each one continues where the previous one stopped, even in the middle of an episode.
 - The environments are seeded once, at the first reset.
 - If an episode ends in a fragment's last frame, the *next* fragment's first frame is the reset.
-- New weights take effect at the next call of `sample`; `set_weights` is always called before the first one.
+- New weights take effect at the next call to `sample`; `set_weights` is always called before the first one.
 
 You can try your class without Ray: `sampler = Sampler(partial(carts, 2), leans, seed=0)`.
 """
@@ -164,7 +164,7 @@ class Sampler:
         ### END SOLUTION
 
     def set_weights(self, weights):
-        """Use these weights from the next call of `sample` on; `weights["version"]` is a number."""
+        """Use these weights from the next call to `sample` on; `weights["version"]` is a number."""
         ### BEGIN SOLUTION
         self.weights = weights
         ### END SOLUTION
@@ -191,7 +191,7 @@ check("Sampler", Sampler)
 
 # %% [markdown] tags=["solution"]
 r"""
-Whatever must outlive a call of `sample` is stored in the object: the observation and `over`.
+Whatever must outlive a call to `sample` is stored in the object: the observation and `over`.
 If `over` is a local variable, every episode that ends in a fragment's last frame makes one reset count as experience, and that happens too rarely for you to notice.
 `SyncVectorEnv` returns copies of its observations, so it's safe to keep them.
 If an environment reuses its array, you need `obs.copy()`.
@@ -216,13 +216,13 @@ The [**TD error**](../docs/glossary.md#td-error) of one step is
 
 $$\delta_t = r_t + \gamma V(s_{t+1}) - V(s_t):$$
 
-the reward, plus the value that's expected afterward, minus the value that was expected before.
+the reward, plus the discounted value that's expected afterward, minus the value that was expected before.
 [**Generalized advantage estimation**](../docs/glossary.md#gae) (GAE, Schulman et al. 2016, equation 16) sums the TD errors of this step and all later ones, and gives each one less weight the further away it is:
 
 $$\hat A_t = \delta_t + \gamma\lambda\,\delta_{t+1} + (\gamma\lambda)^2\,\delta_{t+2} + \dots = \delta_t + \gamma\lambda\,\hat A_{t+1}.$$
 
-With $\lambda = 0$, only the step's own TD error counts, which relies on $V$ entirely.
-With $\lambda = 1$, the values in between cancel, and what remains is the discounted return (Chapter 7) minus $V(s_t)$, which relies on the rewards and is noisy.
+With $\lambda = 0$, only the step's own TD error counts, which takes everything after the step's reward from $V$.
+With $\lambda = 1$, the values in between cancel, and what remains is the discounted return (Chapter 7) minus $V(s_t)$; this relies on the rewards, so it's noisy.
 """
 
 # %%
@@ -243,10 +243,10 @@ A program that breaks one of them may never learn, and you see no error:
 - **Both** kinds of end stop the sum, because the next row belongs to another episode.
 
 The row after an end is the reset, whose advantage is meaningless, so the learner leaves it out.
-But in that row, the policy saw the episode's true last observation, so `values[t + 1]` is right after a truncation, too.
+But in that row, the policy saw the episode's true last observation, so `values[t + 1]` is the correct value even after a truncation.
 After the fragment's last row, the sum stops, and the [bootstrap](../docs/glossary.md#bootstrap) $V(s_T)$ is the value of `last_obs`.
 
-**Predict:** on paper, the rewards are 1, 1, 1, all values are 0, $\gamma = 0.5$, $\lambda = 1$, and the episode terminates in the second step.
+**Predict:** work this out on paper: the rewards are 1, 1, 1, all values are 0, $\gamma = 0.5$, $\lambda = 1$, and the episode terminates in the second step.
 What's the advantage of the first step?
 """
 
@@ -295,7 +295,7 @@ r"""
 The three advantages are 1.5, 1, and 1; without the end, they'd be 1.75, 1.5, and 1.
 
 Here's what your function returns for one environment with rewards of 1 and a network that expects 10 in every state.
-At step 20, the episode terminates; at step 40, it's truncated.
+At step 20, the first episode terminates; at step 40, the second one is truncated.
 """
 
 # %% tags=["demo"]
@@ -314,7 +314,7 @@ if passed("gae"):
 
 # %% [markdown]
 r"""
-With $\lambda = 0$, only step 20 itself registers the fall.
+With $\lambda = 0$, only step 20 itself registers the termination.
 With a larger $\lambda$, the steps before it share the blame, and the closest ones get the most.
 At the truncation, nothing bad happens, because the network's 10 stands in for the rest of the episode.
 Nothing crosses a dashed line from right to left.
@@ -408,7 +408,7 @@ r"""
 By value, Ray stores one copy per sampler; by reference, it stores only one.
 The samplers on a node map the same memory (Chapter 2), and on a cluster, each *node* fetches one copy.
 
-Now write `collect`, one round of [**synchronous**](../docs/glossary.md#synchronous-sampling) sampling: all samplers use the same weights, and the round is over when the last sampler is done.
+Now write `collect`, which runs one round of [**synchronous**](../docs/glossary.md#synchronous-sampling) sampling: all samplers use the same weights, and the round is over when the last sampler is done.
 The check's samplers wait for one another, for at most 20 s.
 """
 
@@ -478,7 +478,7 @@ r"""
 Without any overhead, it would be $510 / 90 \approx 5.7$ times as fast.
 
 The law is a straight line in $1/n$, so least squares finds its two numbers.
-We fit relative errors, so that 5% counts the same for eight samplers as for one.
+We minimize the relative errors, so that an error of 5% counts the same for eight samplers as for one.
 
 The **residuals** are what the law leaves unexplained: measured minus fitted seconds, in percent.
 A fitted curve usually looks good; residuals show what's wrong with it.
@@ -518,7 +518,7 @@ if passed("Sampler") and passed("collect"):
 r"""
 You built this program, so you know the truth: 480 ms parallel and 30 ms serial.
 Whatever serial time the fit found beyond those 30 ms is the overhead of distribution: sending weights, making calls, fetching results, and waiting for the last sampler.
-The 480 ms grow, too, because a sleep may take longer than requested.
+The parallel 480 ms grows, too, because a sleep may take longer than requested.
 
 If the residuals of the medians (the large markers) scatter around zero without a pattern, what's left is noise.
 If they form a *pattern*, such as high, low, high, a cost that isn't in the law grows with every sampler, and the fit is too optimistic beyond your last point.
@@ -538,7 +538,7 @@ quiz("amdahls_limit", amdahls_limit)
 
 # %% [markdown] tags=["notes"]
 r"""
-This is halfway.
+This is the halfway point.
 Collect the fitted serial milliseconds from the room: they vary between machines, and all of them should be above 30.
 Ask what each pair would do next: add samplers, or make the learner faster?
 """
@@ -652,7 +652,7 @@ The new process starts with `__init__`, so its weights are gone, and you must se
 r"""
 Now collect 16 fragments asynchronously, from the same four samplers.
 
-**Predict:** each call of `learn` makes a new version of the weights.
+**Predict:** each call to `learn` makes a new version of the weights.
 By the time you learn from a typical fragment, how many versions old are the weights that it was collected with?
 """
 
@@ -693,7 +693,7 @@ if passed("Sampler") and passed("collect") and passed("collect_async"):
 
 # %% [markdown]
 r"""
-There's hardly a gap now, and you get about twice as many fragments per second.
+There are hardly any gaps now, and you get about twice as many fragments per second.
 If you don't, another program needed the cores, so run both cells again.
 
 But look at the ages.
@@ -890,7 +890,7 @@ if passed("Sampler") and passed("collect"):
 # %% [markdown]
 r"""
 The loop never waits, so it launches four iterations within milliseconds, long before the first fragment is done.
-Ray keeps the order, because each call takes the reference that the previous one returned, and because your notebook's calls to one actor run in order: `take` runs after the four calls of `add`.
+Ray keeps the order, because each call takes the reference that the previous one returned, and because your notebook's calls to one actor run in order: `take` runs after the four calls to `add`.
 
 The timeline also shows what's wrong: the samplers are idle while the learner learns, and three are idle while the straggler collects.
 Which of this chapter's remedies would you try first?
@@ -912,7 +912,7 @@ r"""
 The short fragment never entered the store: it came to your notebook's process and left again in the message to the buffer.
 A few kilobytes do no harm there.
 But with hundreds of samplers, that process becomes the bottleneck, and longer fragments relieve it: they go from the sampler's node to the buffer's, and your notebook holds only their references.
-Stack the columns before you return them, as your sampler does: a single array is read in place, but a list of arrays is unpacked one by one (Chapter 2).
+Stack the columns before you return them, as your sampler does: a single array is read in place, but the arrays in a list have to be rebuilt one by one (Chapter 2).
 """
 
 # %% tags=["demo"]
@@ -948,6 +948,6 @@ r"""
   [Chapter 10](ch10_actor_learner.ipynb): PPO with these samplers and this `gae`.
 - Schulman et al., [*High-Dimensional Continuous Control Using Generalized Advantage Estimation*](https://arxiv.org/abs/1506.02438), 2016.
 - Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: asynchronous sampling, and the correction for it.
-- Nair et al., [*Gorila*](https://arxiv.org/abs/1507.04296), 2015: the four parts on more than a hundred machines; and Mnih et al., [*A3C*](https://arxiv.org/abs/1602.01783), 2016: the same in the threads of one.
+- Nair et al., [*Gorila*](https://arxiv.org/abs/1507.04296), 2015: the four parts on more than a hundred machines; and Mnih et al., [*A3C*](https://arxiv.org/abs/1602.01783), 2016: parallel workers in the threads of a single machine, without a replay buffer.
 - Gunther, *Guerrilla Capacity Planning*, 2007: Amdahl's law with a term that grows, for residuals with a pattern.
 """

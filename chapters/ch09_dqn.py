@@ -53,7 +53,7 @@ from coursekit.given.ch09_dqn import (
 
 # %%
 os.environ["OMP_NUM_THREADS"] = "1"  # for later processes: the matrices are small, so more threads don't help
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
 warm_up(4)  # up to half a minute on a slow or busy machine
 news = keep_news_of_deaths()  # you'll kill a worker, and this keeps Ray's report instead of printing it (Chapter 5)
@@ -72,11 +72,11 @@ r"""
 In Chapter 8, you used experience once and threw it away.
 [**DQN**](../docs/glossary.md#dqn) (deep Q-network, Mnih et al. 2015) keeps it.
 Its network estimates the [Q-value](../docs/glossary.md#q-value) $Q_\theta(s, a)$: the expected discounted return if you take action $a$ in state $s$ and the best action in every state after that.
-Q-values don't depend on the policy that collected the experience, so a step from ten minutes ago, chosen with worse weights, is still useful: DQN is [**off-policy**](../docs/glossary.md#off-policy).
+These Q-values don't depend on the policy that collected the experience, so a step from ten minutes ago, chosen with worse weights, is still useful: DQN is [**off-policy**](../docs/glossary.md#off-policy).
 It combines three ideas:
 
 - A [**replay buffer**](../docs/glossary.md#replay-buffer) stores the last 20,000 steps, and each update learns from 256 of them, drawn at random.
-- A [**target network**](../docs/glossary.md#target-network) $\theta^-$, an older copy of the weights, estimates the value of the next state, so that the goal of training doesn't move with every update.
+- A [**target network**](../docs/glossary.md#target-network) $\theta^-$, an older copy of the weights, estimates the value of the next state, so that the target doesn't move with every update.
 - **Exploration** ([ε-greedy](../docs/glossary.md#epsilon-greedy)): with probability $\varepsilon$, which falls from 1 to 0.05, a worker takes a random action.
 
 Spread over processes, it looks like this:
@@ -108,7 +108,7 @@ Importing PyTorch would cost each process a second or two and a few hundred mega
 Our network has only 4,610 weights, so about thirty lines of NumPy in `coursekit` are enough (see `td_gradient??`).
 All weights are in one array, `theta`, and `q_values(theta, obs)` returns a row for each observation and a column for each action.
 
-In CartPole, a random policy keeps the pole up for about 20 steps, and our goal is a mean return of 195, the threshold at which `CartPole-v0` counts as solved.
+In CartPole, a random policy keeps the pole up for about 22 steps, and our goal is a mean return of 195, the threshold at which `CartPole-v0` counts as solved.
 
 The given `Sampler` is like the one in Chapter 8, but `play(theta, epsilon, frames)` explores, and returns a [fragment](../docs/glossary.md#fragment) and a list of the returns of all episodes that ended in it.
 `test(theta)` returns the mean return of 50 new episodes without exploration.
@@ -209,7 +209,7 @@ quiz("why_at_random", why_at_random)
 
 # %% [markdown]
 r"""
-## In Double DQN, one network chooses the action and another rates it
+## In Double DQN, one network chooses the action and another evaluates it
 
 The network is trained toward a [**target**](../docs/glossary.md#td-target): the reward, plus the discounted value of the next state $s'$.
 The obvious target uses the highest Q-value, $y = r + \gamma \max_a Q(s', a)$, but that maximum has a catch.
@@ -232,8 +232,8 @@ measured("higher_estimate", one.max(axis=1).mean())
 r"""
 The higher estimate is almost 0.6 on average, although neither action is worth more than 0.
 This [overestimation](../docs/glossary.md#overestimation-bias) feeds on itself, because targets train the network that computes the next targets.
-If an independent estimate rates the chosen action, the mean is 0.
-[**Double DQN**](../docs/glossary.md#double-dqn) (van Hasselt et al. 2016) does nearly that with the two networks that DQN already has: the current weights $\theta$ *choose* the action, and the target network $\theta^-$ *rates* it.
+If an independent estimate evaluates the chosen action, the mean is 0.
+[**Double DQN**](../docs/glossary.md#double-dqn) (van Hasselt et al. 2016) does nearly that with the two networks that DQN already has: the current weights $\theta$ *choose* the action, and the target network $\theta^-$ *evaluates* it.
 The two aren't independent, so the overestimation only shrinks.
 
 $$y = r + \gamma\, Q_{\theta^-}\bigl(s', \arg\max_a Q_\theta(s', a)\bigr)$$
@@ -241,7 +241,7 @@ $$y = r + \gamma\, Q_{\theta^-}\bigl(s', \arg\max_a Q_\theta(s', a)\bigr)$$
 After a **termination**, $y = r$, even if both flags are set; a **truncation** alone changes nothing.
 
 Write `td_target`, which returns a target for each transition of a batch.
-Try it on paper first: $r = 1$, $\gamma = 0.5$, the two actions of $s'$ have the values 2 and 4 in the current network, and 10 and 6 in the target network.
+Try it on paper first: $r = 1$ and $\gamma = 0.5$, and the two actions in $s'$ have the values 2 and 4 in the current network, and 10 and 6 in the target network.
 """
 
 
@@ -273,7 +273,7 @@ If they were saved as `uint8`, `~1` is 254, and the targets explode.
 
 # %% [markdown]
 r"""
-On paper, the current network prefers the second action, which the target network rates at 6, so $y = 1 + 0.5 \cdot 6 = 4$.
+On paper, the current network prefers the second action, which the target network values at 6, so $y = 1 + 0.5 \cdot 6 = 4$.
 
 Now a worker can compute a gradient from a batch and from `parameters`, a dict with both networks:
 """
@@ -363,11 +363,11 @@ So the agent is a [parameter server](../docs/glossary.md#parameter-server), and 
 
 That creates a new problem: by the time a gradient arrives, the weights may have changed, so it's a [stale gradient](../docs/glossary.md#stale-gradient).
 So the agent counts its updates in `version`, and a worker sends along the version of the weights that it used.
-When the gradient arrives, the difference is its **age**, which is 0 if no other gradient came in between.
+When the gradient arrives, the difference between the two versions is its **age**, which is 0 if no other gradient has been applied in the meantime.
 
 Write `SharedAgent`, which holds both networks and applies gradients:
 
-- It starts at version 0, and each call of `apply` adds 1.
+- It starts at version 0, and each call to `apply` adds 1.
 - `optimizer.step(theta, gradient)` changes the `theta` array *in place*.
   Arrays that come from Ray are read-only, so copy `theta` first.
 - Whenever the version becomes a multiple of `target_every`, the target network gets the current weights.
@@ -475,7 +475,7 @@ if applied:
 
 # %% [markdown]
 r"""
-Now every update counts, but the plot on the right shows the cost: with $n$ workers, at most about $n - 1$ other updates come in between, on average.
+Now every update counts, but the plot on the right shows the cost: with $n$ workers, the average gradient is up to about $n - 1$ updates old when it's applied.
 
 A gradient that's a few updates old is usually still useful.
 A gradient that's a thousand updates old may not be, so some systems with hundreds of workers drop gradients that are too old, or make fast workers wait.
@@ -494,7 +494,7 @@ r"""
 ## A worker collects, learns, and reports in a loop
 
 The rest of this chapter runs one program in three ways: in a single process, with `multiprocessing`, and with Ray.
-It still needs a place for the step count, the weights with the best test, and the decision to stop.
+The program still needs a place for the step count, the weights with the best test score, and the decision to stop.
 `Board` is Chapter 3's `BestSoFar` with a step counter; older programs call it `GlobalVar`.
 """
 
@@ -556,7 +556,7 @@ def plain_work(make_sampler, agent, buffer, board, results):
 
 # %% [markdown]
 r"""
-Nothing in it says where the four objects are, so first run one worker with ordinary objects:
+Nothing in `plain_work` says where the four objects are, so first run one worker with ordinary objects:
 """
 
 # %% tags=["demo"]
@@ -660,7 +660,7 @@ Write `work`, which does the same as `plain_work` with Ray: translate it line by
 Decide which calls you have to wait for.
 Your calls to one of these actors run in the order in which you sent them (Chapter 3 explains which actors don't promise that), but calls to different actors have no order at all.
 
-The other worker applies gradients, too, so don't count the version yourself.
+The other worker applies gradients, too, so don't keep track of the version yourself.
 """
 
 
@@ -809,7 +809,7 @@ The scores differ, although the seeds are the same, because it varies from run t
 So you can't repeat a run exactly, and you should judge such a program by several seeds.
 
 The small dots are the episodes that the workers collected, each drawn at the version of its report, so they form stripes.
-Later in a run, the tests are often better, because they have no random actions.
+Later in a run, the tests often score higher than the episodes, because they have no random actions.
 With DQN, it's normal for a curve to fall for a while, because the targets keep changing.
 
 Here's one episode with the best weights.
@@ -871,7 +871,7 @@ if {"multiprocessing", "Ray"} <= runs.keys():
 r"""
 - **The first report:** `multiprocessing` starts a manager and two workers.
   Ray starts four actors, each in a new process that imports Ray, so its first report usually comes later.
-- **Updates per second:** an update takes five calls, which are much of the work if the network is small and the simulator is fast.
+- **Updates per second:** an update takes five calls, which make up much of the work if the network is small and the simulator is fast.
   So Ray's program usually makes fewer updates per second, often half as many or less, and even the single process above may be faster.
   With a large network or a slow simulator, that overhead hardly matters.
 
@@ -929,7 +929,7 @@ No error reported the death; the cell looked for it.
 The other worker did the rest of the work alone, and `process_train` would now wait forever for the second `None`, because a worker that's killed can't put anything into a queue.
 
 A robust program keeps checking each process's `exitcode`, which is negative on Linux and macOS if a signal killed the process, and starts a replacement.
-(`concurrent.futures` does notice a dead worker, but it raises `BrokenProcessPool` and gives up the pool.)
+(`concurrent.futures` does notice a dead worker, but it raises `BrokenProcessPool`, and the pool can't be used again.)
 """
 
 # %% tags=["demo"]
@@ -971,7 +971,7 @@ What's lost is at most one round, the unfinished episodes, and the returns that 
 (On a busy machine, the other worker may finish before the new process has started, so you see only two colors.)
 
 If the *agent's* process had died, neither program could have continued.
-With `max_restarts`, Ray restarts the actor, but with its initial weights, so it needs a checkpoint like the counter in Chapter 5.
+With `max_restarts`, Ray restarts the actor, but with its initial weights, so it needs a checkpoint, as the counter in Chapter 5 does.
 """
 
 # %%

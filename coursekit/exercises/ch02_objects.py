@@ -42,7 +42,7 @@ def share_once(answer: Answer, rng: Generator) -> None:
     _expect_one_copy(copies, xs, len(plain_tasks(seen)))
     _expect_not_held(answer.probe(given.held_here, array.nbytes, known))
     point = rendezvous.new_point()
-    with answer.case("two calls of a function that waits until the other is running, and returns whether it ever was"):
+    with answer.case("two calls to a function that waits until the other is running, and returns whether it ever was"):
         expect_equal(
             answer(given.meets_another, array[:10], [[point, 0, 1], [point, 1, 0]]),
             [True, True],

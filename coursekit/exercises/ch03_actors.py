@@ -41,7 +41,7 @@ def count_up(answer: Answer, rng: Generator) -> None:
     amounts = _distinct(rng, 5)
     with answer.watch() as seen:
         got = answer(given.Total, amounts)
-    expect(len(got) == 5, "There must be one result for each amount: a list of what the calls of `add` returned.")
+    expect(len(got) == 5, "There must be one result for each amount: a list of what the calls to `add` returned.")
     with answer.case(f"the amounts {amounts}; a result is [total, number of the process that ran `add`]"):
         _judge_totals(got, amounts, _actors_of(seen))
     point = rendezvous.new_point()
@@ -63,7 +63,7 @@ def _judge_totals(got: list, amounts: list[int], actors: list[dict]) -> None:
     expect(actors, "The calls must go to an actor, but Ray started no actor.")
     calls, started = len(amounts), len(actors)
     expect(started == 1, f"One actor is enough for {calls} calls, but Ray started {started}.")
-    expect(pids == {actors[0]["pid"]}, "The calls of `add` did not run in the actor's process.")
+    expect(pids == {actors[0]["pid"]}, "The calls to `add` did not run in the actor's process.")
 
 
 @exercise(

@@ -32,7 +32,7 @@ def learn_and_play(answer: Answer, rng: Generator) -> None:
         expect(seen["ended"], "Your call didn't return, and none of its tasks has started or finished for a while.")
         sampled = [me * me + offset for me in range(1, samplers + 1)]
         expect_equal(
-            seen["value"], (offset, sampled), "Return what `learn` and the calls of `sample` returned, in order."
+            seen["value"], (offset, sampled), "Return what `learn` and the calls to `sample` returned, in order."
         )
         _judge_fractions(seen["notes"], samplers)
 

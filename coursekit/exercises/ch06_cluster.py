@@ -214,7 +214,7 @@ def _judge_variables(variables: dict[str, str]) -> None:
     own = {name: value for name, value in variables.items() if name.startswith("RAY_AUTH")}
     expect(
         own.get("RAY_AUTH_MODE") == "token",
-        f"The variables don't turn token authentication on, so the node would show no token. Those about authentication are {own}.",
+        f"The variables don't turn token authentication on, so the node would send no token. Those about authentication are {own}.",
     )
     expect(
         own.get("RAY_AUTH_TOKEN_PATH") == "/etc/ray/token",
@@ -243,7 +243,7 @@ def _stand_in(answer: Answer, rng: Generator, ends_as: str) -> tuple[given.Rehea
     _judge_submitted(seen["submitted"], *job)
     expect(
         not seen["still_asking"],
-        f"The job had ended as {ends_as}, but `submit_and_wait` kept polling its status.",
+        f"The job had ended with the status {ends_as}, but `submit_and_wait` kept polling its status.",
     )
     return seen, log
 
@@ -272,7 +272,7 @@ def submit_and_wait(answer: Answer, rng: Generator) -> None:
     with answer.case("a job that was PENDING, then RUNNING, then SUCCEEDED"):
         _judge_success(*_stand_in(answer, rng, "SUCCEEDED"))
     for ends_as in ("FAILED", "STOPPED"):
-        with answer.case(f"a job that ended as {ends_as}"):
+        with answer.case(f"a job that ended with the status {ends_as}"):
             _judge_failure(*_stand_in(answer, rng, ends_as))
     _judge_real_job(answer, rng)
 
@@ -313,7 +313,7 @@ def _judge_real_job(answer: Answer, rng: Generator) -> None:
     real = answer.probe(given.run_a_job, entrypoint, {"env_vars": {"NUMBER": str(number)}})
     expect(
         real["known"] == ["SUCCEEDED"],
-        f"On your cluster, there should be one job with this entrypoint, SUCCEEDED; the statuses of those there are {real['known']}.",
+        f"Your cluster should have one job with this entrypoint, with the status SUCCEEDED; the jobs with this entrypoint have the statuses {real['known']}.",
     )
     printed = f"square {number**2} " in str(real["returned"])
     expect(printed, f"A real job printed the square of {number}; `submit_and_wait` returned {real['returned']!r}.")
@@ -361,7 +361,7 @@ def _expect_as_sent(job: given.Job, entrypoint: str, runtime_env: dict) -> None:
 
 
 def _expect_cube(job: given.Job, log: str, number: int) -> None:
-    expect(job["status"] == "SUCCEEDED", f"The job ended as {job['status']}; it printed {log!r}.")
+    expect(job["status"] == "SUCCEEDED", f"The job ended with the status {job['status']}; it printed {log!r}.")
     expect(f"cube {number**3}" in log, f"The job printed {log!r}.")
 
 
@@ -387,7 +387,7 @@ def pip_environment(answer: Answer, rng: Generator) -> None:
         expect(got, f"pip would not install {package}; it would install {names}.")
         version, inside = got[0]
         expect_equal(version, wanted, f"pip would install version {version}.")
-        expect(inside, "pip would take this version from the internet if there is a newer build of it.")
+        expect(inside, "pip would take this version from the internet if there were a newer build of it there.")
 
 
 question(
@@ -400,7 +400,7 @@ question(
     b) The raylet of a worker node.
         Then that node is lost, with its workers and objects, but the other nodes keep working.
     *c) The GCS on the head node.
-        Right: the raylets try to reach it for a minute, and then they exit. Only if its tables are kept outside, in a Redis or in a RocksDB on a disk that outlives the node, can a new GCS take over.
+        Right: the raylets try to reach it for a minute, and then they exit. A new GCS can take over only if the tables are kept outside the process, in Redis or in a RocksDB database on a disk that outlives the node.
     d) The log monitor.
         Then you no longer see what the workers of that node print, but they keep working.
     """,
@@ -423,7 +423,7 @@ question(
 question(
     "job_or_task",
     """
-    You have 500 images, each takes 50 ms to process, and you submit one job per image. What happens?
+    You have 500 images, each of which takes 50 ms to process, and you submit one job per image. What happens?
 
     a) They run in parallel on all CPUs, as 500 tasks would.
         They do run, but how long does each job take before its program starts? You have just measured it.

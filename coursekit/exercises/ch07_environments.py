@@ -22,13 +22,13 @@ COLUMNS = ("obs", "actions", "rewards", "next_obs", "terminated")
     points=3,
     minutes=20,
     hints=[
-        "`reset` starts with `super().reset(seed=seed)`, which seeds `self.np_random`. Then draw the first square from it.",
+        "`reset` starts with `super().reset(seed=seed)`, which seeds `self.np_random`. Then draw the starting square from it.",
         "You need `Box(low, high, shape, dtype)` and `Discrete(n)` from `gymnasium.spaces`. What are the lowest and the highest square?",
         "`step` counts the step, moves within 0 … length - 1, and returns the observation, the reward, both flags, and `{}`.",
     ],
 )
 def SimpleCorridor(answer: Answer, rng: Generator) -> None:
-    """Keep the state in the object, draw only from `self.np_random`, and tell for which of the two reasons an episode ends."""
+    """Keep the state in the object, draw only from `self.np_random`, and report which of the two reasons ended the episode."""
     # Long: an environment breaks in many silent ways, and `check_env` sees few of them.
     length = int(rng.integers(8, 15))
     for squares in (length, length + 1):  # one of them is odd: the half is rounded down
@@ -45,7 +45,7 @@ def _expect_no_complaint(complaints: list[str]) -> None:
             raise Wrong(f"Gymnasium's `check_env` says: {complaint[:400]}")
         raise Wrong(
             f"Gymnasium's `check_env` says: {complaint[:400]} (`reset` must return two values, and `step` five. Two of "
-            "the five are terminated and truncated, each a Python True or False: `bool(...)` converts NumPy's.)"
+            "the five are terminated and truncated, each a Python True or False: `bool(...)` converts a NumPy boolean.)"
         )
 
 
@@ -96,11 +96,11 @@ def _expect_drawn(seed: int, first: list[float], again: list[float]) -> None:
     """Check that starts without a seed differ, and come again after the same seed."""
     expect(
         len(set(first[1:])) > 1,
-        f"After `reset(seed={seed})`, 199 calls of `reset()` without a seed all started on square {first[1]:g}.",
+        f"After `reset(seed={seed})`, 199 calls to `reset()` without a seed all started on square {first[1]:g}.",
     )
     expect(
         first == again,
-        f"`reset(seed={seed})` and then 199 times `reset()`, all of it twice: the starts without a seed differed. "
+        f"The check called `reset(seed={seed})` and then `reset()` 199 times, and repeated all of that; the starts without a seed weren't the same. "
         "Draw every start from `self.np_random`, and let only `super().reset(seed=seed)` seed it.",
     )
 
@@ -293,7 +293,7 @@ def _expect_limits(answer: Answer, rewards: list[int]) -> None:
     ],
 )
 def cartpole_policy(answer: Answer, rng: Generator) -> None:
-    """Look a little ahead: the angle plus some of the angular velocity tells to which side the pole will soon lean."""
+    """Look a little ahead: the angle plus some of the angular velocity shows to which side the pole will soon lean."""
     env = gymnasium.make("CartPole-v1")
     for episode in range(1, 21):
         _expect_balance(answer, env, episode, int(rng.integers(1_000_000)))
@@ -443,7 +443,7 @@ question(
     In Gymnasium's default mode, environment 2 has just returned terminated=True. What does the next `envs.step(actions)` return for it?
 
     a) An exception, because its episode is over.
-        That's what happens in the DISABLED mode, if you don't reset it. By default, a vector environment does that for you.
+        That's what happens in disabled mode if you don't reset the environment yourself. By default, the vector environment does that for you.
     b) The first step of the new episode, with your action.
         You haven't seen the first observation of that episode yet, so you couldn't choose an action for it. The reset comes first.
     *c) The first observation of a new episode, and a reward of 0, whatever your action is.
@@ -457,9 +457,9 @@ question(
     A step of your environment takes 10 µs. You put 16 copies of it in an `AsyncVectorEnv`, on 16 cores. How many steps per second do you get, compared with one environment in a plain loop?
 
     a) About 16 times as many.
-        You would if a message to a process and back took no time. You've measured how long it takes.
+        You would if sending a message to a process and getting its reply took no time. You've measured how long that takes.
     *b) Fewer.
-        Right, most likely. A message to a process and back takes as long as several of these steps, for each of the 16 copies.
+        Right, most likely. For each of the 16 copies, sending a message to its process and getting the reply takes as long as several of these steps.
     c) Just as many, because cores make no difference.
         They make a difference if a step takes long. Here, the messages take longer than the steps.
     """,

@@ -28,7 +28,7 @@ KEYS = ["obs", "actions", "rewards", "terminated", "truncated", "real", "last_ob
     ],
 )
 def Sampler(answer: Answer, rng: Generator) -> None:
-    """Keep the last observation, and where an episode has just ended, in the object, so that each fragment continues where the previous one stopped."""
+    """Store in the object the last observation and which environments have just ended an episode, so that each fragment continues where the previous one stopped."""
     # Long: 40 lines are the scripted environment of chapter 7, and each key of a fragment can be wrong by itself.
     steps, seed = int(rng.integers(5, 8)), int(rng.integers(10, 10_000))
     scripts = _scripts(rng, steps)
@@ -36,7 +36,7 @@ def Sampler(answer: Answer, rng: Generator) -> None:
     fragments = answer.probe(given.play_fragments, scripts, [[old, steps], [new, steps + 1], [None, 4]], seed)
     frames = frames_of(scripts, 2 * steps + 5, seed)
     parts = frames[: steps + 1], frames[steps : 2 * steps + 2], frames[2 * steps + 1 :]
-    expect(len(fragments) == len(parts), "Each call of `sample` must return one fragment.")
+    expect(len(fragments) == len(parts), "Each call to `sample` must return one fragment.")
     for number, (fragment, played) in enumerate(zip(fragments, parts, strict=True), 1):
         with answer.case(f"3 environments, fragments of {steps}, {steps + 1} and 4 frames; this is fragment {number}"):
             _expect_form(fragment, len(played) - 1)
@@ -275,7 +275,7 @@ def _advantages(
     ],
 )
 def collect(answer: Answer, rng: Generator) -> None:
-    """Put once, send the reference to all, launch all, and only then wait; your calls to an ordinary actor keep their order."""
+    """Put the weights once, send the reference to all samplers, start a fragment on each, and only then wait; your calls to an ordinary actor keep their order."""
     steps = int(rng.integers(10, 100))
     rounds: list[dict[str, Any]] = [{"version": version, "w": rng.random(given.MB // 8)} for version in (3, 4)]
     with answer.case(f"3 samplers, fragments of {steps} frames, two calls; the last sampler finishes first"):
@@ -347,13 +347,13 @@ def _put_in(seen: Watched) -> float:
     ],
 )
 def collect_async(answer: Answer, rng: Generator) -> None:
-    """A dict tells which sampler collects what: learn from the fragment that is ready, and start its sampler again with the latest weights."""
+    """A dict records which sampler collects what: learn from the fragment that is ready, and start its sampler again with the latest weights."""
     # Long: a slow sampler, a dead one, the count, and the weights of each fragment can each be wrong by themselves.
     steps, count = int(rng.integers(10, 100)), int(rng.integers(12, 15))
     slow, dies = rng.permutation(3).tolist()[:2]
     with answer.case(
-        f"3 samplers, {count} fragments; sampler {slow} delivers its first after `learn` has had three others, "
-        f"sampler {dies} dies during its first after `learn` has had six"
+        f"3 samplers, {count} fragments; sampler {slow} delivers its first fragment only after `learn` has received three others, "
+        f"and after `learn` has received six, sampler {dies} dies during its first fragment"
     ):
         with answer.watch() as seen:
             found = answer.probe(given.with_a_straggler_and_a_death, steps, count, slow, dies)
@@ -372,10 +372,13 @@ def _expect_to_go_on(found: given.Learned) -> None:
     )
     expect(
         not found["left_out"],
-        "The slow sampler delivered its first fragment, but it was never started again. The next fragment goes to the sampler "
+        "The slow sampler delivered its first fragment, but it was never started again. Start the next fragment on the sampler "
         "that has just delivered one.",
     )
-    expect(not found["raised"], f"`collect_async` raised {found['raised']}, but the other two could have continued.")
+    expect(
+        not found["raised"],
+        f"`collect_async` raised {found['raised']}, but the other two samplers could have continued.",
+    )
     expect(not found["stayed"], "After the last fragment, you waited for one that was still in progress. Ignore it.")
 
 
@@ -412,7 +415,7 @@ def _expect_newest(heard: list[given.Fragment]) -> None:
     hints=[
         "`np.polyfit(lengths, seconds, 1)` returns the slope and the intercept, in that order. Which of the two is the overhead of "
         "a call?",
-        "In a fragment of L frames, the fraction overhead / (overhead + L × seconds per frame) is overhead. Solve that for L, and "
+        "In a fragment of L frames, overhead / (overhead + L × seconds per frame) is the fraction of the time that's overhead. Set it equal to `fraction`, solve for L, and "
         "round up.",
         "If the fitted overhead is 0 or less, even one frame is long enough.",
     ],

@@ -80,7 +80,7 @@ def _judge_tables(tables: list[np.ndarray], rows: list[np.ndarray], capacity: in
         f"One transition was drawn {few} times and another {many} times; each must have the same probability.",
     )
     twice = any(len(np.unique(table, axis=0)) < size for table in tables)
-    expect(twice, f"In {samples} samples of {size}, no transition came twice: draw with replacement.")
+    expect(twice, f"In {samples} samples of {size}, no transition appeared twice: draw with replacement.")
 
 
 def _story(rng: Generator) -> tuple[list[dict], list[np.ndarray]]:
@@ -171,7 +171,7 @@ def _expect_kept(drawn: np.ndarray, rows: list[np.ndarray], capacity: int) -> No
     returns=np.ndarray,
 )
 def td_target(answer: Answer, rng: Generator) -> None:
-    """The current network chooses, the target network rates, and only after a termination does nothing follow."""
+    """The current network chooses, the target network evaluates, and only after a termination does nothing follow."""
     _judge_flags(answer)
     rewards, (online, target) = rng.normal(size=9), rng.normal(size=(2, 9, 4))
     over, late = rng.random((2, 9)) < 0.4
@@ -198,14 +198,9 @@ def _judge_flags(answer: Answer) -> None:
             [4.0, 1.0, 4.0, 1.0],
             f"Your targets for the four rows are {got}. Compare the parts: the reward, γ, the value of the action, and the two flags.",
             mistakes={
-                f"Your targets are {got}. Here `q_target` both chooses the action and rates it.": [6.0, 1.0, 6.0, 1.0],
-                f"Your targets are {got}. Here `q_online` both chooses the action and rates it.": [3.0, 1.0, 3.0, 1.0],
-                f"Your targets are {got}. Here `q_target` chooses the action and `q_online` rates it.": [
-                    2.0,
-                    1.0,
-                    2.0,
-                    1.0,
-                ],
+                f"Your targets are {got}. Here `q_target` both chooses and evaluates the action.": [6.0, 1.0, 6.0, 1.0],
+                f"Your targets are {got}. Here `q_online` both chooses and evaluates the action.": [3.0, 1.0, 3.0, 1.0],
+                f"Your targets are {got}. Here `q_target` chooses, `q_online` evaluates.": [2.0, 1.0, 2.0, 1.0],
                 f"Your targets are {got}. In the third row, only the time ran out.": [4.0, 1.0, 1.0, 1.0],
                 f"Your targets are {got}. In the second and fourth rows, the episode terminated.": [4.0, 4.0, 4.0, 4.0],
                 "These targets would be right for γ = 0.99, but `gamma` is 0.5 here.": [6.94, 1.0, 6.94, 1.0],
@@ -256,7 +251,9 @@ def _expect_parameters(now: Any, path: list, version: int, every: int) -> None:
         now.keys() == {"theta", "target", "version"},
         f"The keys of `parameters()` are {keys}; they must be `theta`, `target`, and `version`.",
     )
-    expect_equal(now["version"], version, f"The version is {now['version']}; it counts every gradient.")
+    expect_equal(
+        now["version"], version, f"The version is {now['version']} after {version} gradients; each of them must add 1."
+    )
     _expect_theta(now, path, version)
     _expect_target(now, path, version, version - version % every)
 
@@ -278,7 +275,7 @@ def _expect_target(now: dict, path: list, version: int, at: int) -> None:
     expect_close(
         now["target"],
         path[at],
-        f"The target network must have the weights of version {at}, and it has others.",
+        f"The target network must have the weights of version {at}, but it has others.",
         rtol=1e-4,
         atol=1e-6,
         mistakes={
@@ -306,7 +303,7 @@ def _expect_ages(said: object, ages: list[int]) -> None:
     ],
 )
 def work(answer: Answer, rng: Generator) -> None:
-    """Wait where you need a value; your calls to one ordinary actor keep their order, so you need not wait for the others."""
+    """Wait where you need a value; your calls to one ordinary actor keep their order, so you don't have to wait for the other calls."""
     # Long: an agent, a buffer, a board, and a sampler answer by a script, so that every round of a worker can be followed.
     rounds = 2 * TEST_EVERY + int(rng.integers(2, 9))
     versions = np.cumsum(rng.integers(1, 4, size=5 * rounds)).tolist()
@@ -356,7 +353,7 @@ def _expect_counted(counted: list, rounds: int) -> None:
     expect_close(
         counted,
         [0] + [frames - number % 7 for number in range(rounds)],
-        f"`board.count` was told {first}, and so on; it must be 0 at first, and then the real steps of the previous round.",
+        f"`board.count` was told {first}, and so on; it must be told 0 at first, and then the number of real steps in the previous round.",
         mistakes={
             "The worker counted all rows of a fragment. Only those with `real` True are steps.": [0] + [frames] * rounds
         },
@@ -425,7 +422,7 @@ def _expect_each_return_once(returns: list[float]) -> None:
     told = len(returns)
     expect(
         returns in (list(range(50)), list(range(51))),
-        f"51 episodes ended up to round 50, and the reports list {told} returns; each return belongs in exactly one report, in order.",
+        f"By the end of round 50, 51 episodes had ended, but the reports list {told} returns; each return belongs in exactly one report, in order.",
     )
 
 
@@ -468,7 +465,7 @@ def _learned(found: given.Trained) -> np.ndarray:
     theta = _theta_of(learned)
     expect(
         workers >= 2,
-        f"Workers that used the environments of `make_envs`: {workers}. It takes two, at the same time.",
+        f"The number of workers that used the environments of `make_envs` is {workers}. There must be two of them, at the same time.",
     )
     reports: list[tuple] = expect_type(learned["reports"], list[tuple[Any, int, Any, Any, Any]], "reports")
     _expect_all_reports([process for _, process, *_ in reports], found["tests"])
@@ -494,7 +491,7 @@ def _theta_of(learned: Any) -> np.ndarray:
 
 def _expect_all_reports(reporting: list[int], tested: list[tuple[int, float, int]]) -> None:
     """Check that there are as many reports of each process as it had made tests, or more."""
-    expect(reporting, "There are no reports. They are complete once all workers have finished.")
+    expect(reporting, "`train` returned no reports. Fetch them from the queue once all workers have finished.")
     for process, tests in Counter(process for process, _, _ in tested).items():
         told = reporting.count(process)
         expect(
@@ -509,7 +506,7 @@ def _expect_best(found: given.Trained) -> None:
     marks = [mark for _, score, mark in found["tests"] if score == best]
     expect(
         found["mark"] in marks or not marks,
-        f"`theta` is not the weights with the best test, which had a mean return of {best:.0f}. The board keeps those.",
+        f"`theta` doesn't hold the weights with the best test score, a mean return of {best:.0f}. The board keeps those weights.",
     )
 
 
@@ -551,7 +548,7 @@ question(
     b) The one with Ray.
         On one machine, its calls take longer. Ray has the advantage when a worker dies, or when 32 cores aren't enough.
     *c) Both collect about the same number.
-        That's right. The four frames of a round take 200 ms, and its calls take a few milliseconds at most. Choose by what else you need.
+        That's right. The four frames of a round take 200 ms, and its calls take a few milliseconds at most. Base your choice on what else you need.
     """,
 )
 

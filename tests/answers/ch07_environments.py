@@ -110,7 +110,7 @@ class reset_ignores_the_seed(Corridor):
         return random.randrange(self.length // 2)
 
 
-@rejects("SimpleCorridor", says="starts without a seed differed")
+@rejects("SimpleCorridor", says="the starts without a seed weren't the same")
 class draws_from_numpys_global_generator(Corridor):
     def reset(self, *, seed=None, options=None):
         if seed is not None:

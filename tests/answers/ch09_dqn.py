@@ -224,17 +224,17 @@ def looks_behind_every_end(rewards, terminated, truncated, q_online, q_target, g
     return rewards + gamma * future(q_online, q_target)
 
 
-@rejects("td_target", says="`q_target` both chooses the action and rates it")
+@rejects("td_target", says="`q_target` both chooses and evaluates the action")
 def plain_dqn(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * q_target.max(1) * ~terminated
 
 
-@rejects("td_target", says="`q_target` chooses the action and `q_online` rates it")
+@rejects("td_target", says="`q_target` chooses, `q_online` evaluates")
 def networks_swapped(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * future(q_target, q_online) * ~terminated
 
 
-@rejects("td_target", says="`q_online` both chooses the action and rates it")
+@rejects("td_target", says="`q_online` both chooses and evaluates the action")
 def without_a_target_network(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * q_online.max(1) * ~terminated
 
@@ -313,7 +313,7 @@ class CopiesTheTargetBeforeTheStep(CountsInAList):
         self.step(gradient)
 
 
-@rejects("SharedAgent", says="it counts every gradient")
+@rejects("SharedAgent", says="each of them must add 1")
 class CountsFromTheGradientsVersion(CountsInAList):
     newest = 0
 
