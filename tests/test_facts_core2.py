@@ -15,6 +15,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from coursekit.ray_bridge import rendezvous
 from tests.rays import a_ray
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -232,9 +233,12 @@ def test_all_failures_of_a_call_are_a_ray_error_and_only_the_one_that_was_raised
     ] * 2
 
 
-def test_a_running_call_of_an_actor_cannot_be_killed_by_cancel_and_can_look_whether_it_is_canceled():
+def test_a_running_call_of_an_actor_cannot_be_killed_by_cancel_and_can_look_whether_it_is_canceled(tmp_path):
+    began = tmp_path / "began"
+
     class Waiter:
         def wait(self) -> str:
+            began.touch()
             end = time.monotonic() + 60
             while time.monotonic() < end:
                 if ray.get_runtime_context().is_canceled():
@@ -242,12 +246,9 @@ def test_a_running_call_of_an_actor_cannot_be_killed_by_cancel_and_can_look_whet
                 time.sleep(0.05)
             return "never canceled"
 
-        def ready(self) -> None:
-            pass
-
     waiter = ray.remote(num_cpus=0)(Waiter).remote()
-    ray.get(waiter.ready.remote())
     ref = waiter.wait.remote()
+    until(began.exists)
     with pytest.raises(ValueError, match="force=True is not supported for actor tasks"):
         ray.cancel(ref, force=True)
     ray.cancel(ref)

@@ -137,7 +137,7 @@ def with_ray(notebook) -> Iterator[Notebook]:
 def test_a_check_says_what_it_is_waiting_for_and_an_interrupt_ends_it_in_ray_get(with_ray):
     one_by_one = "def parallel_map(function, xs):\n    task = ray.remote(function)\n    return [ray.get(task.remote(x)) for x in xs]"
     with_ray.run(f"begin('ch01_tasks')\n{one_by_one}")
-    wanted = "waiting for a second call to start, up to 20 s."
+    wanted = "waiting for another call to start, up to 20 s."
     interrupt = with_ray.interrupting(lambda shown: any(text.endswith(wanted) for text in shown.displayed))
     shown = with_ray.run("check('parallel_map', parallel_map)", interrupt)
     assert shown.errors == []
