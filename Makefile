@@ -47,7 +47,7 @@ check: lint ## Lint, types, the rules of prose and layout, and whether a noteboo
 	$(BIN)/python -m pytest -q tests/rules
 
 test: lint $(if $(name),,browser) ## What answers soon, about twelve minutes: some of each kind (name=ch01_tasks: all that concerns one chapter)
-	$(QUICK) $(TESTS) -m "$(if $(name),not nightly,fast or soon)" $(if $(name),-k $(name)) --keep-failures=tests.log
+	$(QUICK) $(TESTS) -m "$(if $(name),not nightly,fast or soon)" $(if $(name),-k $(name)) --durations=20 --keep-failures=tests.log
 
 test-fast: lint ## The quick tests, about a minute: no notebooks, no sandbox, no gradebook, no Ray, no browser
 	$(QUICK) 2 -m fast

@@ -27,7 +27,7 @@ SOON = {
     "desk": r"test_(?!nbgraders_own_command_refuses)",
     "forged": r".*",
     "give_back": r".*",
-    "grading": r"test_(all_students|only_what_is_new|a_run_that_is_ended_in_the_middle.*SIGKILL)",
+    "grading": r"test_(all_students|only_what_is_new)",
     "handin": r".*",
     "interrupt": r"test_(an_interrupt|what_is_raised|a_check_that)",
     "messages": r".*",
