@@ -3,16 +3,16 @@
 import ast
 import hashlib
 import re
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
+
+from coursekit.basics.syntax import parse
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 PREDICT = "predict_"  # begins the name of a cell in which a learner predicts something
 JUDGES = {"check": "exercise", "quiz": "quiz"}  # what a check cell calls, and for what
-_PARSER = threading.Lock()  # Python 3.11 may raise SystemError where two threads parse (python/cpython#106905)
 _DEFINITION = re.compile(r"^(?:(?:async )?def|class) +(\w+)|^(\w+) *=(?!=)", re.MULTILINE)
 
 
@@ -72,8 +72,7 @@ def _words(text: str) -> str:
 
 def _body(source: str) -> list[ast.stmt] | None:
     try:
-        with _PARSER:
-            return ast.parse(source).body
+        return parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # whatever a learner may have written
         return None
 

@@ -12,6 +12,7 @@ from nbformat import NotebookNode
 
 from coursekit.basics.cells import JUDGES, defined_names, judged_by
 from coursekit.basics.errors import CommandError
+from coursekit.basics.syntax import parse
 from coursekit.grading.markup import inert, without_dead_pictures
 from coursekit.grading.submission import chapter_of, files_beside
 from coursekit.judging.exercise import UnknownName, find, load
@@ -259,7 +260,7 @@ def _names_for(functions: Collection[str], notebook: NotebookNode) -> set[str]:
 def _nodes_of(source: str) -> list[ast.AST]:
     """Return all nodes of an instructor's cell; none where it is no Python, which will be reported where it runs."""
     try:
-        return list(ast.walk(ast.parse(TransformerManager().transform_cell(source))))
+        return list(ast.walk(parse(TransformerManager().transform_cell(source))))
     except SyntaxError:
         return []
 

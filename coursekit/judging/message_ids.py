@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from types import FrameType, TracebackType
 
+from coursekit.basics.syntax import parse
+
 # Where a call has its message, by the name of what is called.
 PLACES = {"expect": 1, "expect_equal": 2, "expect_close": 2, "Wrong": 0}
 FRAMEWORK = {
@@ -120,7 +122,7 @@ def literals_of(file: str) -> dict[int, list[Literal]]:
     if not Path(file).is_file():  # a cell of a notebook
         return {}
     found: dict[int, list[Literal]] = {}
-    nodes = ast.walk(ast.parse(Path(file).read_text(encoding="utf-8")))
+    nodes = ast.walk(parse(Path(file).read_text(encoding="utf-8")))
     for node in (node for node in nodes if isinstance(node, ast.Call)):
         if here := [literal for message in messages_of(node) if (literal := literal_of(message))]:
             if node.lineno in found:

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from coursekit.basics.paths import ROOT
+from coursekit.basics.syntax import parse
 
 FOLLOWED = ("coursekit.exercises.", "coursekit.given.")
 Place = tuple[str, str]  # a module, and a name that it defines
@@ -47,7 +48,7 @@ def _module(name: str) -> tuple[Definitions, Imports]:
     definitions: Definitions = {}
     imports: Imports = {}
     if name.startswith(FOLLOWED):
-        for statement in ast.parse(file_of(name).read_text(encoding="utf-8")).body:
+        for statement in parse(file_of(name).read_text(encoding="utf-8")).body:
             if isinstance(statement, ast.ImportFrom):
                 imports |= {alias.asname or alias.name: _imported(statement, alias) for alias in statement.names}
             for defined in _names(statement):

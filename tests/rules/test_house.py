@@ -96,6 +96,13 @@ def test_what_modules_of_tests_share_is_in_none_of_them():
     assert [path.name for path in tests if shares.search(path.read_text(encoding="utf-8"))] == []
 
 
+def test_python_source_is_parsed_in_one_place():
+    """Two threads that parse at once made CPython 3.11 fail, and an honest hand-in was not gradable."""
+    rooms = [path for path in (ROOT / "coursekit").rglob("*.py") if "author" not in path.parts]
+    parsing = [path.name for path in rooms if "ast.parse(" in path.read_text(encoding="utf-8")]
+    assert parsing == ["syntax.py"]
+
+
 def test_no_two_modules_share_a_name_unless_they_belong_to_different_chapters():
     names = Counter(path.stem for path in MODULES.values() if not path.stem.startswith(("ch", "_")))
     assert [name for name, count in names.items() if count > 1] == []
