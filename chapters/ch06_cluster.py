@@ -332,7 +332,9 @@ The cluster also keeps the driver's output and records how the job ended.
 ![Your request goes over HTTP to the dashboard, then to the agent on the head node, which starts a supervisor actor; the supervisor runs the entrypoint, which is the driver](../img/ch06_job.svg)
 
 The program runs on another machine, so it needs its files and settings there.
-Its [runtime environment](../docs/glossary.md#runtime-environment) describes them: `working_dir` is a folder that Ray packs, uploads, and unpacks; `env_vars` sets environment variables; `pip` and `py_modules` bring packages.
+Its [runtime environment](../docs/glossary.md#runtime-environment) describes them.
+The field `working_dir` names a folder that Ray packs, uploads, and unpacks, and `env_vars` sets environment variables.
+With `pip` and `py_modules`, the program gets packages.
 Here is a small project:
 """
 
@@ -613,7 +615,7 @@ print(f"the course's environment: {given.size(sys.prefix):.1f} GB")
 # %% [markdown]
 r"""
 So on a cluster, put the packages that all jobs need into the nodes' image, and use `pip` for those that differ between jobs.
-`py_modules` uploads a package of your own without installing it, as the last section does.
+`py_modules` uploads a package from your machine without installing it; the last section uses it.
 `uv`, `conda`, and `image_uri` are alternatives to `pip`.
 """
 

@@ -517,7 +517,7 @@ So the frame **isn't experience**: no action led from the observation before it 
 
 There are three autoreset modes, and a learning program must know which one its vector environment uses:
 
-![In next-step mode, the reset takes a frame of its own; in same-step mode, it replaces the last observation; in disabled mode, you call reset yourself](../img/ch07_autoreset.svg)
+![In next-step mode, the reset takes an extra frame; in same-step mode, it replaces the last observation; in disabled mode, you call reset yourself](../img/ch07_autoreset.svg)
 
 In disabled mode, you reset the environments whose episodes have ended, and you select them with a mask.
 A mask that's False for all environments raises an `AssertionError`, so test the mask first:

@@ -693,7 +693,7 @@ if passed("Sampler") and passed("collect") and passed("collect_async"):
 
 # %% [markdown]
 r"""
-There are hardly any gaps now, and you get about twice as many fragments per second.
+The gaps are almost gone, and you get about twice as many fragments per second.
 If you don't, another program needed the cores, so run both cells again.
 
 But look at the ages.

@@ -696,7 +696,9 @@ check("work", work)
 r"""
 Wait where you need a value: for `count`, `parameters`, and `sample`.
 The other calls need no waiting, because the order of your calls to one actor is enough.
-`add` runs before `sample`, so the new transitions are in the buffer; `apply` runs before the next round's `parameters`; and `offer` runs before the next `count`, so when a worker returns, the board has its best weights.
+`add` runs before `sample`, so the new transitions are in the buffer.
+`apply` runs before the next round's `parameters`.
+And `offer` runs before the next `count`, so when a worker returns, the board has its best weights.
 
 It's also right to wait for `add`, `apply`, and `offer`, but each wait costs the time of a call.
 You can even save one: `ray.get([board.count.remote(steps), agent.parameters.remote()])` waits for two actors at once.
@@ -873,7 +875,7 @@ r"""
   Ray starts four actors, each in a new process that imports Ray, so its first report usually comes later.
 - **Updates per second:** an update takes five calls, which make up much of the work if the network is small and the simulator is fast.
   So Ray's program usually makes fewer updates per second, often half as many or less, and even the single process above may be faster.
-  With a large network or a slow simulator, that overhead hardly matters.
+  With a large network or a slow simulator, that overhead makes almost no difference.
 
 The table doesn't show that the program with Ray can spread its workers over a cluster, with the same code.
 But in both programs, all workers share one agent, one buffer, and one board, and each of these serves one call at a time (Chapter 3).

@@ -150,9 +150,7 @@ def _judge_here(answer: Answer, rng: Generator) -> None:
     for part, processes, got in answer.probe(given.what_is_missing_here, [["", ""], [left_out, SIGNS[left_out]]]):
         names = sorted(set(_names(got)))
         with answer.case(
-            f"the processes of your own head node, without its {part}"
-            if part
-            else "the processes of your own head node"
+            f"the processes of your head node, without its {part}" if part else "the processes of your head node"
         ):
             expect_equal(names, _missing(processes), f"For your own head node, your list is {names}.")
 
@@ -201,7 +199,7 @@ def _judge_command(command: list[Any]) -> None:
     )
     others = [word for word in command if not isinstance(word, str)]
     expect(not others, f"The command should be a list of strings, but it holds {others}.")
-    expect("--head" not in command, "With --head, the machine starts a cluster of its own instead of joining yours.")
+    expect("--head" not in command, "With --head, the machine starts another cluster instead of joining yours.")
     expect(
         "--block" in command,
         "Without --block, the command exits at once and leaves its processes in the background.",

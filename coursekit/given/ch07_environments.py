@@ -16,9 +16,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from coursekit.given.scripted import Scripted
 
 CHATTER = ("does not have a spec", "having a spec", "render")  # warnings of check_env about what the chapter leaves out
-BY_CHANCE = (
-    "for the same seed and action"  # check_env resets twice with a seed: equal squares may be luck, so `starts` judges
-)
+# check_env resets twice with one seed, where equal squares may be luck: `starts` judges that instead.
+BY_CHANCE = "for the same seed and action"
 
 
 def shows_its_clock(length: int) -> gymnasium.Env:
