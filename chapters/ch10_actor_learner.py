@@ -2,17 +2,17 @@
 r"""
 # Chapter 10 · Distributed PPO from scratch
 
-Two hundred lines learn to balance a pole in seconds.
+Two hundred lines of code learn to balance a pole in seconds.
 
-*About 105 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb) and [Chapter 8](ch08_rollouts.ipynb)*
+*About 105 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 7](ch07_environments.ipynb), and [Chapter 8](ch08_rollouts.ipynb)*
 
 **What you will be able to do**
 
-- write PPO from its paper: the clipped loss, the minibatches, the gradient step;
-- spread it over processes: samplers that are actors, one learner, weights that travel once;
+- write PPO from its paper: the clipped loss, the minibatches, and the gradient step;
+- run PPO on Ray, with several samplers and one learner;
 - keep reset frames out of the experience;
 - train an agent that balances CartPole's pole for the full 500 steps, and test it fairly;
-- say where an iteration's time goes, and what more samplers can and cannot do about it.
+- measure where the time of an iteration goes, and say what more samplers can and can't do about it.
 """
 
 # %%
@@ -27,63 +27,65 @@ import torch
 from scipy.special import log_softmax
 from torch import nn
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
+from coursekit import Drawn, begin, budget, check, hint, measured, passed, predict, progress, quiz
+from coursekit import solution, strip, warm_up
 from coursekit.given.cartpoles import cartpoles
-from coursekit import Drawn, strip
 
 begin("ch10_actor_learner")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops Ray if it's already running, so that you can run this cell again
 ray.init(num_cpus=2, include_dashboard=False)
-torch.set_num_threads(1)  # the network is tiny: more threads gain nothing, and the samplers need the other core
+torch.set_num_threads(1)  # the network is tiny, so more threads gain nothing, and the samplers need the other core
 warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred and five minutes.
-It gives `minibatches` away, and lets pairs write `solve_cartpole`: that is what people came for.
+The run sheet plans 105 minutes.
+It gives `minibatches` away, and it lets pairs write `solve_cartpole`, because that's what people came for.
 Run the two cells above before you speak.
 """
 
 # %% [markdown]
 r"""
-## Many play, one learns
+## Many samplers collect, and one learner learns
 
-Here chapter 8's parts, samplers that play and a learner that learns, become one program.
+Here, the samplers and the learner from Chapter 8 become one program.
 
-![The learner puts its weights into the object store once; two samplers, each with sixteen environments, read them, play, and send rows of experience back](../img/ch10_actor_learner.svg)
+![The learner puts its weights into the object store once; two samplers, each with sixteen environments, read them, collect experience, and send it back as rows](../img/ch10_actor_learner.svg)
 
-One round is an **iteration**:
+Each round is an **iteration**:
 
-1. The learner puts its weights into the object store, *once*, and sends every sampler the reference.
-2. Each sampler plays 64 steps in each of its environments, and returns the experience as *rows*.
-3. The learner goes over all rows ten times (*epochs*), 512 at a time (a *minibatch*), with a gradient step for each minibatch.
+1. The learner puts its weights into the object store *once* and sends every sampler the reference.
+2. Each sampler steps its environments 64 times and returns *rows* of experience.
+3. The learner goes over all rows ten times (ten [*epochs*](../docs/glossary.md#epoch)) and takes a gradient step on each [*minibatch*](../docs/glossary.md#minibatch) of 512 rows.
 
-The algorithm is **PPO**, proximal policy optimisation (Schulman et al. 2017).
-Most of its code is here for you to read; you write the parts that decide whether anything learns.
-These are all its numbers:
+The algorithm is [**PPO**](../docs/glossary.md#ppo), proximal policy optimization (Schulman et al. 2017).
+You write the parts that decide whether the agent learns, and the rest of the code is here for you to read.
+These are the main settings:
 """
 
 # %%
-ENVS = 32  # environments in all, shared out among the samplers
-STEPS = 64  # steps of each environment in one iteration: T in the paper
+ENVS = 32  # environments in total, divided among the samplers
+STEPS = 64  # steps of each environment per iteration: T in the paper
 EPOCHS, MINIBATCH = 10, 512  # K and M in the paper
-GAMMA, LAMBDA = 0.99, 0.95  # the discount, and how far an advantage looks ahead
+GAMMA, LAMBDA = 0.99, 0.95  # the discount factor, and the λ of GAE
 LEARNING_RATE = 2e-3
-SOLVED, STOP, LIMIT = 475, 490, 200_000  # mean return that counts, mean return at which we stop, steps after which we give up
+SOLVED = 475  # CartPole counts as solved at this mean return
+STOP, LIMIT = 490, 200_000  # training stops at this mean return, or after this many steps
 
 # %% [markdown]
 r"""
-The **policy** is two small networks: the *actor* scores the actions, and a softmax of its scores is $\pi_\theta(a \mid s)$; the *critic* estimates $V(s)$, the rewards still to come.
+PPO is an [actor-critic](../docs/glossary.md#actor-critic) algorithm, so `Policy` has two small networks.
+The *actor* (which has nothing to do with Ray's actors) computes a [logit](../docs/glossary.md#logits) for each action, and the softmax of the logits is $\pi_\theta(a \mid s)$, the probability of each action.
+The *critic* estimates $V(s)$, the return from $s$ onward.
 $\theta$ stands for the weights of both.
-This *actor* has nothing to do with Ray's.
 """
 
 
 # %%
 def network(inputs, outputs, gain, width=64):
-    """Return a network with two hidden layers; `gain` scales the first weights of its last layer."""
+    """Return a network with two hidden layers; `gain` scales the initial weights of the output layer."""
     layers = [nn.Linear(inputs, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, outputs)]
     for layer, size in zip(layers[::2], [2**0.5, 2**0.5, gain], strict=True):
         nn.init.orthogonal_(layer.weight, size)
@@ -93,19 +95,19 @@ def network(inputs, outputs, gain, width=64):
 
 # %%
 class Policy(nn.Module):
-    """Two networks: for observations of shape [B, 4], scores of the actions, shape [B, A], and values, shape [B]."""
+    """Two networks that take observations, shape [B, 4], and return logits, shape [B, A], and values, shape [B]."""
 
     def __init__(self, inputs=4, actions=2):
         super().__init__()
-        self.actor = network(inputs, actions, gain=0.01)  # nearly equal scores: at first all actions are about equally likely
+        self.actor = network(inputs, actions, gain=0.01)  # small logits: at first, all actions are about equally likely
         self.critic = network(inputs, 1, gain=1.0)
 
     def forward(self, obs):
-        """Return scores and values."""
+        """Return logits and values."""
         return self.actor(obs), self.critic(obs)[..., 0]
 
     def weights(self):
-        """Return {"actor": [(weight, bias), ...], "critic": [...]}: copies, as arrays."""
+        """Return {"actor": [(weight, bias), ...], "critic": [...]}, copied into arrays."""
         parts = {"actor": self.actor[::2], "critic": self.critic[::2]}
         return {name: [tuple(p.detach().numpy().copy() for p in layer.parameters()) for layer in layers]
                 for name, layers in parts.items()}
@@ -113,8 +115,8 @@ class Policy(nn.Module):
 
 # %% [markdown]
 r"""
-A sampler needs the numbers, not PyTorch: `weights()` gives them as arrays, and `perceptron` computes the same function with them in NumPy, in four lines.
-For a handful of observations NumPy is faster than PyTorch, and a process that never imports PyTorch starts sooner and needs a few hundred megabytes less.
+A sampler doesn't need PyTorch: `weights()` returns the weights as arrays, and `perceptron` computes the same function in NumPy.
+For a handful of observations, that's faster, and a process that never imports PyTorch starts sooner and needs roughly 200 MB less memory.
 """
 
 
@@ -129,36 +131,37 @@ def perceptron(layers, x):
 
 # %% [markdown]
 r"""
-## An advantage says how much better than expected a step went
+## An advantage says how much better than expected a step turned out
 
-You wrote `gae` in [chapter 8](ch08_rollouts.ipynb), which explains its two kinds of end; here is ours.
+You wrote `gae` in [Chapter 8](ch08_rollouts.ipynb), which explains how it treats the two kinds of end.
+Here's our version:
 """
 
 
 # %%
 def gae(rewards, values, terminated, truncated):
     """Return advantages, shape [T, N]; `values` is [T+1, N], its last row the bootstrap (Schulman et al. 2016, eq. 16)."""
-    advantages, later = np.zeros_like(rewards), 0.0
+    advantages, later = np.zeros_like(values[:-1]), 0.0  # floats like the values: the rewards may be integers
     for t in reversed(range(len(rewards))):
-        delta = rewards[t] + GAMMA * values[t + 1] * ~terminated[t] - values[t]
-        later = delta + GAMMA * LAMBDA * later * ~(terminated[t] | truncated[t])
+        delta = rewards[t] + GAMMA * values[t + 1] * (1.0 - terminated[t]) - values[t]
+        later = delta + GAMMA * LAMBDA * later * (1.0 - (terminated[t] | truncated[t]))
         advantages[t] = later
     return advantages
 
 
 # %% [markdown]
 r"""
-## A sampler returns rows, and a reset is no experience
+## A sampler returns rows of experience, without the reset frames
 
-`cartpoles(16)` gives sixteen CartPoles that step together: Gymnasium's own vector environment, where each line of NumPy moves all the carts.
-As in [chapter 7](ch07_environments.ipynb), the frame after an end is only a reset; the mask `real` says which frames count.
-In that frame the policy still *sees* the old episode's last observation, so `values[t + 1]` in `gae` is the right bootstrap after an end, too.
+`cartpoles(16)` creates sixteen CartPoles in Gymnasium's own vector environment, in which each line of NumPy moves all of the carts.
+As in [Chapter 7](ch07_environments.ipynb), the frame after the end of an episode is only a reset, and the `real` mask says which frames count.
+In a reset frame, the policy still *sees* the last observation of the old episode, so in `gae`, `values[t + 1]` is right after a truncation, too.
 """
 
 
 # %%
-class Player:
-    """Plays in several environments at once."""
+class Stepper:
+    """Steps several environments together, with actions sampled from a policy."""
 
     def __init__(self, make_envs, count, seed):
         self.envs, self.rng = make_envs(count), np.random.default_rng(seed)
@@ -166,10 +169,10 @@ class Player:
         self.over = np.zeros(count, bool)  # where an episode has just ended, the next frame is a reset
 
     def step(self, actor):
-        """Return one frame of all environments, played with these weights."""
+        """Return one frame of each environment; `actor` holds the weights of the network that chooses the actions."""
         obs, real = self.obs, ~self.over
-        scores = perceptron(actor, obs)
-        actions = (scores + self.rng.gumbel(size=scores.shape)).argmax(-1)  # as likely as the softmax says, for all at once
+        logits = perceptron(actor, obs)
+        actions = (logits + self.rng.gumbel(size=logits.shape)).argmax(-1)  # samples from the softmax, for all rows at once
         self.obs, rewards, terminated, truncated, _ = self.envs.step(actions)
         self.over = terminated | truncated
         ends = {"terminated": terminated, "truncated": truncated}
@@ -178,9 +181,9 @@ class Player:
 
 # %% [markdown]
 r"""
-A sampler plays 64 such frames and turns them into rows.
-A row is one step: the observation, the action, $\log \pi_{old}(a \mid s)$, the advantage, and the *target* $\hat A_t + V(s_t)$ for the critic.
-The sampler computes it for all frames at once, with the weights that played, so the learner receives rows ready to learn from.
+A sampler does this 64 times and turns the frames into rows.
+A row is one step of one environment: the observation, the action, $\log \pi_{old}(a \mid s)$, the advantage, and the *target* $\hat A_t + V(s_t)$ for the critic.
+The sampler computes the last three for the whole fragment at once, with the weights that chose the actions, so the learner can use the rows as they arrive.
 """
 
 
@@ -191,17 +194,17 @@ def rows_of(frames, last_obs, weights):
     values = perceptron(weights["critic"], np.concatenate([obs, last_obs[None]]))[..., 0]  # [T+1, N]
     advantages = gae(frames["rewards"], values, frames["terminated"], frames["truncated"])
     logp = log_softmax(perceptron(weights["actor"], obs), axis=-1)  # [T, N, 2], one number for each action
-    logp = np.take_along_axis(logp, actions[..., None], axis=-1)[..., 0]  # [T, N], of the action that was taken
+    logp = np.take_along_axis(logp, actions[..., None], axis=-1)[..., 0]  # [T, N], for the action that was taken
     rows = {"obs": obs, "actions": actions, "logp": logp, "advantages": advantages, "targets": advantages + values[:-1]}
     return {name: column[frames["real"]] for name, column in rows.items()}
 
 
 # %%
-class Sampler(Player):
-    """Plays with the weights that it received last. An ordinary class: `ray.remote` makes it an actor."""
+class Sampler(Stepper):
+    """Collects experience with the weights that it received last; an ordinary class, which `ray.remote` makes an actor."""
 
     def set_weights(self, weights):
-        """Play with these from now on."""
+        """Use these weights from now on."""
         self.weights = weights
 
     def sample(self):
@@ -213,7 +216,7 @@ class Sampler(Player):
 
 # %% [markdown]
 r"""
-Try one sampler without Ray: 64 frames in 16 environments, 1,024 in all.
+Try a sampler without Ray: 64 steps of 16 environments make 1,024 frames.
 """
 
 # %% tags=["demo"]
@@ -222,32 +225,35 @@ sampler.set_weights(Policy().weights())
 rows = sampler.sample()
 for name, column in rows.items():
     print(f"{name:10} {str(column.shape):10} {column.dtype}")
-print(f"{16 * STEPS} frames, {16 * STEPS - len(rows['obs'])} of them resets", end="; ")
-print(f"{sum(column.nbytes for column in rows.values()) / 1000:.0f} kB of rows")
+print(f"{16 * STEPS - len(rows['obs'])} of the {16 * STEPS} frames are resets")
+print(f"the rows take {sum(column.nbytes for column in rows.values()) / 1000:.0f} kB")
 
 # %% [markdown]
 r"""
-About one frame in twenty-five is a reset, because a fresh policy's episodes last some twenty steps.
-Left in, these frames teach the critic that an episode's worst moment, the fallen pole, is as good as a fresh start; and the better the agent gets, the rarer they are, so the mistake hides.
+About one frame in twenty-five is a reset, because a fresh policy's episodes last only about twenty steps.
+If you left these frames in, they'd teach the critic that a fallen pole is as good as a fresh start.
+The mistake is easy to miss, because the better the agent gets, the fewer resets there are.
 
-A sampler's rows are less than 100 kB, so Ray sends them inside its reply to your notebook (chapter 8), where they are needed: here the driver is the learner.
+The rows take less than 100 kB, so Ray sends them inside the reply to the caller (Chapter 8), which is your notebook.
+They're needed there, because the learner runs in the notebook.
 """
 
 # %% [markdown]
 r"""
-## The weights travel once
+## Store the weights once, and send every sampler a reference
 
-After every iteration all samplers need the new weights: one `ray.put`, and a reference to each (chapter 8).
+After every iteration, all samplers need the latest weights.
+One `ray.put` stores them, and every sampler gets a reference to them (Chapter 8).
 
-Write `weight_sync`.
-Its `policy` has `weights()`; each of the `samplers` has `set_weights`, which takes what `weights()` returns.
-The check calls it, changes the policy, calls it again, and looks at what arrives at each sampler.
+Write `weight_sync`, which takes a policy and a list of samplers, and sends the policy's current weights to all of them.
+`policy.weights()` returns the weights, and a sampler's `set_weights` method takes them.
+The check calls your function before and after a change of the policy, and looks at what arrives at each sampler.
 """
 
 
 # %%
 def weight_sync(policy, samplers):
-    """Send the policy's weights of this moment to every sampler: one copy in the object store, and a reference to each."""
+    """Store one copy of the policy's current weights in the object store, and send every sampler a reference to it."""
     ### BEGIN SOLUTION
     ref = ray.put(policy.weights())
     for sampler in samplers:
@@ -260,8 +266,9 @@ check("weight_sync", weight_sync)
 
 # %% [markdown] tags=["solution"]
 r"""
-There is nothing to wait for: the put is done when `ray.put` returns, and whether the calls have *run* does not matter, as the next quiz shows.
-For two samplers on one machine the difference is small; for a hundred, or for a gigabyte of weights, it is not.
+You don't have to wait for anything.
+The weights are in the store when `ray.put` returns, and it doesn't matter whether the calls have *run* yet, as the next quiz shows.
+With two samplers on one machine, the single copy saves little; with a hundred samplers, or a gigabyte of weights, it saves a lot.
 """
 
 # %%
@@ -274,36 +281,45 @@ quiz("sync_then_sample", sync_then_sample)
 
 # %% [markdown]
 r"""
-## The clipped loss refuses to go too far
+## PPO clips its objective, so that moving too far gains nothing
 
 How should the policy change?
-An action with a positive advantage should become more likely.
-The **ratio** says how much more likely it is now than for the sampler that chose it:
+An action with a positive advantage should become more likely, and one with a negative advantage less likely.
+The [**probability ratio**](../docs/glossary.md#probability-ratio) compares how likely the action is now with how likely it was for the sampler that chose it:
 
 $$r_t(\theta) = \frac{\pi_\theta(a_t \mid s_t)}{\pi_{\theta_{old}}(a_t \mid s_t)} = \exp\bigl(\log \pi_\theta(a_t \mid s_t) - \log \pi_{\theta_{old}}(a_t \mid s_t)\bigr)$$
 
-PPO uses each row ten times, but an advantage was measured under the *old* policy and says little about a policy far from it.
-So the gain is **clipped** (Schulman et al. 2017, equation 7):
+PPO uses each row ten times, but an advantage was measured under the *old* policy and says little about a policy that's far from it.
+TRPO, PPO's predecessor (Schulman et al. 2015), limits the KL divergence between the two policies to a [trust region](../docs/glossary.md#trust-region), which takes more than ordinary gradient steps.
+PPO makes do with ordinary ones, because it [**clips**](../docs/glossary.md#clipped-objective) its objective (Schulman et al. 2017, equation 7):
 
 $$L^{CLIP}(\theta) = \hat{\mathbb E}_t\bigl[\min\bigl(r_t(\theta) \hat A_t,\ \mathrm{clip}(r_t(\theta), 1 - \epsilon, 1 + \epsilon) \hat A_t\bigr)\bigr]$$
 
-Equation 9 subtracts the critic's squared error $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$ and adds a little of the **entropy** $S$, which is large while the policy still tries different actions.
-PPO *maximises* it:
+**Predict:** with $\epsilon = 0.2$, a row has ratio 1.5 and advantage $-1$.
+What is the value of its $\min(\dots)$?
+"""
+
+# %% tags=["demo"]
+predict("clipped_value", ...)
+
+# %% [markdown]
+r"""
+Equation 9 subtracts the critic's squared error $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$ and adds a small [entropy bonus](../docs/glossary.md#entropy-bonus), because the entropy $S$ is large as long as the policy tries different actions:
 
 $$L^{CLIP+VF+S}(\theta) = \hat{\mathbb E}_t\bigl[L_t^{CLIP}(\theta) - c_1 L_t^{VF}(\theta) + c_2 S[\pi_\theta](s_t)\bigr]$$
 
-PyTorch's optimizers *minimise*, so the loss is its negative.
+PPO *maximizes* this objective, and PyTorch's optimizers *minimize*, so the loss is its negative.
 
-**Predict**, with $\epsilon = 0.2$, the four values of $\min(\dots)$ for one row: ratio 1.5 and 0.5, advantage $+1$ and $-1$.
-The check tests your function with them.
+Write `ppo_loss`, which takes tensors with one number per row and returns the loss as a tensor with a single number.
+The check starts with a few single rows, including the one from your prediction.
 """
 
 
 # %%
 def ppo_loss(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
-    """Return the PPO loss to be minimised, a tensor with one number, of tensors of shape [B] (Schulman et al. 2017, eq. 9).
+    """Return the PPO loss of tensors of shape [B], to be minimized, as a tensor with one number (Schulman et al. 2017, eq. 9).
 
-    `logp` is log π(a|s) of the policy as it is now, `old_logp` of the one that played; `targets` is V^targ.
+    `logp` is log π(a|s) under the current policy, and `old_logp` under the one that chose the action; `targets` is V^targ.
     """
     ### BEGIN SOLUTION
     ratio = torch.exp(logp - old_logp)
@@ -319,26 +335,27 @@ check("ppo_loss", ppo_loss)
 
 # %% [markdown] tags=["solution"]
 r"""
-The minimum makes the bound one-sided on purpose.
-A change that has gone too far *for the better* earns nothing more: those are the two flat parts.
-A change for the worse counts in full, however far it went, so the gradient leads back.
+The minimum makes the bound one-sided, on purpose.
+If the ratio has gone too far in the direction that the advantage asks for, going further gains nothing; those are the two flat parts of the next plot.
+If the ratio has gone in the *wrong* direction, the row counts in full, however far it went, so the gradient leads back.
 """
 
 # %% tags=["demo"]
 if passed("ppo_loss"):
     ratio, zero = torch.linspace(0.01, 2, 200), torch.zeros(1)
     figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), constrained_layout=True)
-    for ax, advantage, colour in zip(axes, [1.0, -1.0], ["#059669", "#db2777"], strict=True):
+    for ax, advantage, color in zip(axes, [1.0, -1.0], ["#059669", "#db2777"], strict=True):
         gain = [-float(ppo_loss(r.log()[None], zero, torch.tensor([advantage]), zero, zero, zero)) for r in ratio]
-        ax.plot(ratio, gain, color=colour, linewidth=2)
+        ax.plot(ratio, gain, color=color, linewidth=2)
         ax.axvspan(0.8, 1.2, color="#94a3b8", alpha=0.25)
-        ax.set(xlabel="ratio", ylabel="L^CLIP of one row", title=f"advantage {advantage:+.0f}");
+        ax.set(xlabel="probability ratio", ylabel="L^CLIP of one row", title=f"advantage {advantage:+.0f}")
+    display(measured("clipped_value", np.interp(1.5, ratio, gain)))
 
 # %% [markdown]
 r"""
-That is the paper's figure 1, drawn by your function.
-The grey band is $1 \pm \epsilon$.
-On a flat part the gradient is zero: this row pushes no further.
+The value is $-1.5$: the action has become more likely although its advantage is negative, and the clip doesn't soften that.
+Your function has drawn the paper's Figure 1, and the gray band is $1 \pm \epsilon$.
+On a flat part, the gradient is zero, so the row pushes the policy no further.
 """
 
 # %%
@@ -351,20 +368,21 @@ quiz("where_it_is_flat", where_it_is_flat)
 
 # %% [markdown]
 r"""
-## Every row once an epoch, in a new order
+## In each epoch, minibatches cover every row once, in a new order
 
-An *epoch* visits every row of the batch exactly once, in minibatches, in a new random order: neighbouring rows come from the same stretch of the same few episodes, so an unshuffled minibatch would tell only one story.
+In an epoch, the learner goes through all rows of the batch once, in a new random order.
+The order matters because neighboring rows are alike: 512 consecutive rows cover only about 32 time steps of one sampler's environments.
 
-The batch is a dict of tensors of equal length.
-Whatever you do to one column, do to all.
+Write `minibatches`, which takes a batch, the size of a minibatch, and a NumPy random generator, and yields the minibatches of one epoch.
+The batch is a dict of tensors of equal length, its *columns*, and whatever you do to one column, you must do to all.
 """
 
 
 # %%
 def minibatches(batch, size, rng):
-    """Yield dicts like `batch` with `size` rows each, the last perhaps with fewer; together they hold every row once.
+    """Yield dicts like `batch` with `size` rows each, the last one with the rows that are left; together, they hold every row once.
 
-    Each call draws a new order from `rng`, a NumPy generator. The columns stay tensors, and `batch` stays as it is.
+    Each call samples a new order from `rng`. The columns stay tensors with the same dtypes, and `batch` itself doesn't change.
     """
     ### BEGIN SOLUTION
     rows = len(batch["obs"])
@@ -380,38 +398,39 @@ check("minibatches", minibatches)
 
 # %% [markdown] tags=["solution"]
 r"""
-One permutation serves all columns: if you shuffle each column by itself, you pair observations with the actions of other rows.
-Returning a list is just as good here; for large batches the generator holds one minibatch in memory at a time.
+One permutation serves all columns: if you shuffle each column separately, you pair observations with the actions of other rows.
+Returning a list is just as good here; with a large batch, a generator saves memory, because only one minibatch exists at a time.
 """
 
 # %% [markdown]
 r"""
-## One gradient step
+## Take one gradient step on a minibatch
 
-`likelihood` turns scores into $\log \pi(a \mid s)$ and the entropy.
-`normalised` brings a minibatch's advantages to mean 0 and standard deviation 1, as nearly all implementations do, so the size of a step does not depend on the size of the rewards.
+`likelihood` turns logits into $\log \pi(a \mid s)$ and the entropy.
+`normalized` shifts and scales the advantages of a minibatch to mean 0 and standard deviation 1, so the size of a gradient step doesn't depend on the size of the rewards.
+Stable-Baselines3 and CleanRL do this [advantage normalization](../docs/glossary.md#advantage-normalization) per minibatch, too; RLlib does it once for the whole batch.
 """
 
 
 # %%
-def likelihood(scores, actions):
+def likelihood(logits, actions):
     """Return log π(a|s) of the actions and the entropy of π, both of shape [B]."""
-    logp = torch.log_softmax(scores, dim=-1)
+    logp = torch.log_softmax(logits, dim=-1)
     return logp.gather(-1, actions[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
 
 
-def normalised(x):
+def normalized(x):
     """Return x, shifted and scaled to mean 0 and standard deviation 1."""
-    return (x - x.mean()) / (x.std(correction=0) + 1e-8)  # 0: by default the deviation of a single row is NaN
+    return (x - x.mean()) / (x.std(correction=0) + 1e-8)  # with the default correction, one row's deviation is NaN
 
 
 # %% [markdown]
 r"""
-`train_step` gets a minibatch with the columns you saw above.
-It calls the policy, which returns scores and values; computes the loss with normalised advantages and the usual $\epsilon$, $c_1$ and $c_2$; and takes one step of the optimizer.
-Before the step it clips the gradient of all parameters together to a norm of at most 0.5 (`nn.utils.clip_grad_norm_`), so one odd minibatch cannot ruin the policy.
+Write `train_step`, which takes a policy, an optimizer, and a minibatch with the columns that you saw above.
+It computes `ppo_loss` with normalized advantages and the default $\epsilon$, $c_1$, and $c_2$, takes one step of the optimizer, and returns the loss.
+Before the step, it clips the gradient of all parameters together to a norm of at most 0.5 (`nn.utils.clip_grad_norm_`), so that one odd minibatch can't ruin the policy ([gradient clipping](../docs/glossary.md#gradient-clipping)).
 
-The check runs it twice on a policy of its own, and compares all parameters with what they should be.
+The check takes two steps with a small policy and compares all of its parameters with what they should be.
 """
 
 
@@ -419,15 +438,15 @@ The check runs it twice on a policy of its own, and compares all parameters with
 def train_step(policy, optimizer, minibatch):
     """Take one step of the optimizer on the PPO loss of a minibatch; return that loss as a float: `loss.item()`."""
     ### BEGIN SOLUTION
-    scores, values = policy(minibatch["obs"])
-    logp, entropy = likelihood(scores, minibatch["actions"])
-    advantages = normalised(minibatch["advantages"])
+    logits, values = policy(minibatch["obs"])
+    logp, entropy = likelihood(logits, minibatch["actions"])
+    advantages = normalized(minibatch["advantages"])
     loss = ppo_loss(logp, minibatch["logp"], advantages, values, minibatch["targets"], entropy)
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(policy.parameters(), 0.5)
     optimizer.step()
-    return float(loss.detach())
+    return loss.item()
     ### END SOLUTION
 
 
@@ -436,20 +455,27 @@ check("train_step", train_step)
 
 # %% [markdown] tags=["solution"]
 r"""
-`old_logp` comes from the minibatch, never from the current policy: with `logp.detach()` in its place the ratio is always 1, the loss never clips, and nothing stops ten epochs from going too far.
+`old_logp` comes from the minibatch, never from the current policy.
+With `logp.detach()` in its place, the ratio would always be 1, the loss would never clip, and nothing would keep ten epochs from moving the policy too far.
 """
 
 # %% [markdown]
 r"""
-Look inside an iteration.
-At the very first step the policy is still the one that played, so all ratios must be 1: PyTorch here and NumPy in the sampler must agree.
+Now look inside an iteration.
+Before its first gradient step, the policy is still the one that collected the rows, so all ratios must be 1.
+
+**Predict:** an iteration has ten epochs.
+At the start of the tenth epoch, what percentage of the rows has a ratio outside $1 \pm 0.2$?
 """
+
+# %% tags=["demo"]
+predict("rows_outside", ...)  # percent
 
 # %% tags=["demo"]
 if passed("train_step") and passed("minibatches"):
     policy, rng, far = Policy(), np.random.default_rng(0), []
     optimizer = torch.optim.Adam(policy.parameters(), LEARNING_RATE)
-    for _ in range(5):  # five iterations, to see the usual, not one batch's luck
+    for _ in range(5):  # five iterations, because a single batch may be unusual
         sampler.set_weights(policy.weights())
         batch = {name: torch.from_numpy(column) for name, column in sampler.sample().items()}
         for _ in range(EPOCHS):
@@ -457,37 +483,39 @@ if passed("train_step") and passed("minibatches"):
             far.append((torch.exp(logp - batch["logp"]) - 1).abs().detach())
             for minibatch in minibatches(batch, 256, rng):
                 train_step(policy, optimizer, minibatch)
-    print(f"before the first step no ratio is further from 1 than {far[0].max():.0e}")
+    print(f"before the first gradient step, every ratio is within {far[0].max():.0e} of 1")
 
 # %% tags=["demo"]
 if passed("train_step") and passed("minibatches"):
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
     outside = np.reshape([100 * float((each > 0.2).float().mean()) for each in far], (5, EPOCHS)).mean(axis=0)
     axes.bar(range(1, EPOCHS + 1), outside, color="#059669")
-    axes.set(xlabel="beginning of epoch", ylabel="% of rows", title="Rows whose ratio has left 1 ± ε")
-    axes.set_xticks(range(1, EPOCHS + 1));
+    axes.set(xlabel="start of epoch", ylabel="% of rows", title="Rows with a ratio outside 1 ± ε")
+    axes.set_xticks(range(1, EPOCHS + 1))
+    display(measured("rows_outside", outside[-1]))
 
 # %% [markdown]
 r"""
-When the first epoch begins, no row is outside.
-Then the policy moves away from the one that played, and a share of the rows leaves the band; those that left in the direction they were pushed push no further.
-The share need not rise in every epoch: other rows push too, and bring some back.
-If hardly any row is outside, your steps are small; if most are, further epochs are wasted.
+At the start of the first epoch, no row is outside.
+Then the policy moves away from the one that collected the rows, and some rows leave the band.
+Other rows can push them back in, so the bars don't have to rise in every epoch.
+If hardly any row is outside, your steps are small; if most rows are, more epochs are a waste.
 """
 
 # %% [markdown]
 r"""
-## All together: an agent learns
+## Train an agent, and test it on new episodes
 
-The rest is given: it starts the samplers, ends them whatever happens, and joins what they send.
+`started` starts the samplers and stops them at the end of its block, even after an error.
+`joined` concatenates the rows that they return.
 """
 
 
 # %%
 @contextmanager
 def started(make_envs, samplers, seed):
-    """Yield samplers as actors, with ENVS // samplers environments each; end them with the block, even after an error."""
-    actor_class, count = ray.remote(Sampler), ENVS // samplers  # no num_cpus: they rest while the notebook learns
+    """Yield samplers as actors, with ENVS // samplers environments each, and stop them at the end of the block."""
+    actor_class, count = ray.remote(Sampler), ENVS // samplers  # without num_cpus, a running actor reserves no CPU
     actors = [actor_class.remote(make_envs, count, 1000 * seed + i) for i in range(samplers)]
     try:
         ray.get([actor.__ray_ready__.remote() for actor in actors])
@@ -504,19 +532,16 @@ def joined(parts):
 
 # %% [markdown]
 r"""
-The test must be fair.
-While it learns, the agent tries things; a test asks what it *can* do: 100 separate episodes, with the best action in each step instead of a draw.
-CartPole counts as solved at a mean return of 475 of 500.
-
-If you test after every iteration and stop at the first 475, you stop at a test that was perhaps lucky; the next one may say 460.
-So we continue until a test says 490.
-The check will test your agent again, on new episodes, and ask for 475.
+While it learns, the agent explores.
+A test measures what it *can* do, so it runs 100 new episodes and takes the action with the largest logit in every step.
+CartPole counts as solved at a mean return of 475 out of 500.
+But if you stop at the first test that says 475, that test may have been lucky, so train until one says 490.
 """
 
 
 # %%
 def evaluate(weights, make_envs, seed, episodes=100):
-    """Return the mean return of these episodes, in each step with the action of the highest score."""
+    """Return the mean return of these episodes, with the action of the largest logit in each step."""
     envs = make_envs(episodes)
     obs, _ = envs.reset(seed=seed)
     returns, running = np.zeros(episodes), np.ones(episodes, bool)
@@ -529,18 +554,21 @@ def evaluate(weights, make_envs, seed, episodes=100):
 
 # %% [markdown]
 r"""
-Now the loop.
-Start the samplers.
-Then, until a test reaches STOP or LIMIT steps are used up: send the weights; let *all* samplers play, then collect what they played; go EPOCHS times over the minibatches; test.
-You have all the parts: `started`, `weight_sync`, `joined`, `minibatches`, `train_step`, `evaluate`.
-Take `torch.manual_seed(seed)` for the first weights, a NumPy generator for the minibatches, and a new seed for each test, such as `seed + len(curve)`.
-Use Adam with our learning rate (`fused=True` makes it faster).
+Write `solve_cartpole`, which takes `make_envs` (a function like `cartpoles`), a seed, and the number of samplers, and returns the trained weights and the learning curve.
+Start the samplers, and then repeat these steps until a test reaches STOP or LIMIT steps are used up:
 
-`curve`, which the plots below show, holds for each iteration the steps so far, the seconds so far without the tests, and the test's result.
+1. Send the weights.
+2. Have *all* samplers collect, and only then fetch their rows.
+3. Go over the minibatches EPOCHS times.
+4. Test the policy, with a new seed such as `seed + len(curve)`.
 
-The check has your function learn on a CartPole seen through distorting glasses: a fresh random 4 × 4 matrix multiplies each observation, so only freshly learned weights fit.
-It tries up to three seeds, a few seconds each, and the first that reaches 475 counts.
-An agent far below that was not just unlucky, and gets no second try.
+You have all the parts: `started`, `weight_sync`, `joined`, `minibatches`, `train_step`, and `evaluate`.
+Call `torch.manual_seed(seed)` before you create the policy, and use Adam with our learning rate (`fused=True` makes it faster).
+`curve` has one tuple per iteration: the total steps so far, the total seconds so far (best without those of the tests), and the test's mean return.
+
+The check uses CartPoles whose observations are multiplied by a random 4 × 4 matrix, so only weights that were trained on them work.
+On new episodes, your agent must reach 475.
+The check tries up to three seeds, for a few seconds each, but it stops early if an agent is far too weak to be merely unlucky.
 """
 
 
@@ -571,19 +599,23 @@ check("solve_cartpole", solve_cartpole)
 
 # %% [markdown] tags=["solution"]
 r"""
-All `sample.remote()` calls come before the `ray.get`: otherwise the samplers play in turn (chapter 1).
-The samplers wait while the learner learns, and the learner while they play; the next section measures what that costs.
+All of the `sample.remote()` calls come before the `ray.get`; otherwise, the samplers collect one after the other (Chapter 1).
+The samplers wait while the learner learns, and the learner waits while they collect; the next section measures what that costs.
 """
 
 # %% [markdown]
 r"""
-**Predict:** how many steps will it need, how many seconds, and will the curve rise steadily?
+**Predict:** how many environment steps does your agent need, in the median of several seeds, until a test says 490?
 """
+
+# %% tags=["demo"]
+predict("steps_to_490", ...)  # steps
 
 # %% tags=["demo"]
 runs = {}
 if passed("solve_cartpole"):
     runs[2] = [solve_cartpole(cartpoles, seed) for seed in range(budget(5, 1))]
+    display(measured("steps_to_490", np.median([run["curve"][-1][0] for run in runs[2]])))
 
 # %% tags=["demo"]
 if runs:
@@ -592,18 +624,18 @@ if runs:
         steps, seconds, tests = np.transpose(run["curve"])
         axes.plot(steps, tests, "o-", markersize=3, label=f"seed {seed}: {seconds[-1]:.1f} s")
     axes.axhline(SOLVED, color="#94a3b8", linestyle="--")
-    axes.set(xlabel="steps in the environment", ylabel="mean return of 100 episodes", ylim=(0, 510))
+    axes.set(xlabel="environment steps", ylabel="mean return of 100 episodes", ylim=(0, 510))
     axes.set_title("From falling over to balancing")
     axes.legend();
 
 # %% [markdown]
 r"""
-Some tens of thousands of steps, often fewer than twenty thousand, in a few seconds.
-The curve may stall or fall back: every iteration learns from new experience, and a policy that is better on the whole can be worse somewhere.
-Two seeds differ more than most people expect; a comparison of two algorithms with one seed each says nothing.
+Most runs need 15,000 to 35,000 steps and a few seconds.
+The curve may stall or fall back, because every iteration learns from new experience, and a policy that's better overall can be worse in some states.
+Seeds differ so widely that a comparison of two algorithms with one seed each tells you next to nothing.
 
-Does it look as good as the number says?
-Check whether the pole still leans, and how far the cart has strayed from the middle.
+Does the agent look as good as the number says?
+Check whether the pole still leans, and how far the cart has strayed from the center.
 """
 
 # %% tags=["demo"]
@@ -621,23 +653,25 @@ if runs:
 # %% [markdown] tags=["notes"]
 r"""
 Collect the seconds of seed 0 from the whole room, and ask for the spread.
-The curves of one seed agree between machines at first and drift apart later: floating-point sums in another order are enough.
+The curves of one seed agree across machines at first and drift apart later, because floating-point sums in a different order are enough for that.
 """
 
 # %% [markdown]
 r"""
-## A second sampler shortens only the playing
+## A second sampler shortens only the sampling
 
-If two samplers on two cores play twice as fast as one, does PPO with two also learn twice as fast?
+If two samplers on two cores collect twice as fast as one, does PPO with two samplers also learn twice as fast?
 
-**Predict:** what shares of an iteration are playing and learning?
-And what does the second sampler save?
+**Predict:** with one sampler, what percentage of an iteration is sampling?
 """
+
+# %% tags=["demo"]
+predict("sampling_percentage", ...)  # percent
 
 
 # %%
 def parts_of_an_iteration(samplers, iterations=5):
-    """Return the median seconds of sending weights, playing and learning; the first iteration does not count."""
+    """Return the median seconds of sending weights, sampling, and learning; the first iteration doesn't count."""
     policy, rng, parts = Policy(), np.random.default_rng(0), []
     optimizer = torch.optim.Adam(policy.parameters(), LEARNING_RATE, fused=True)
     with started(cartpoles, samplers, seed=0) as actors:
@@ -658,15 +692,16 @@ def parts_of_an_iteration(samplers, iterations=5):
 if runs:
     parts = {samplers: parts_of_an_iteration(samplers) for samplers in (1, 2)}
     runs[1] = [solve_cartpole(cartpoles, seed, samplers=1) for seed in range(budget(5, 1))]
+    display(measured("sampling_percentage", 100 * parts[1][1] / parts[1].sum()))
 
 # %% tags=["demo"]
 if runs:
     figure, axes = plt.subplots(figsize=(7, 2.2), constrained_layout=True)
-    names, colours, base = ["weights", "playing", "learning"], ["#d97706", "#7c3aed", "#059669"], np.zeros(2)
-    for name, colour, part in zip(names, colours, np.transpose([parts[1], parts[2]]), strict=True):
-        axes.barh(["1 sampler", "2 samplers"], 1000 * part, left=base, label=name, color=colour)
+    names, colors, base = ["weights", "sampling", "learning"], ["#d97706", "#7c3aed", "#059669"], np.zeros(2)
+    for name, color, part in zip(names, colors, np.transpose([parts[1], parts[2]]), strict=True):
+        axes.barh(["1 sampler", "2 samplers"], 1000 * part, left=base, label=name, color=color)
         base = base + 1000 * part
-    axes.set(xlabel="milliseconds of one iteration", title="Where the time of an iteration goes")
+    axes.set(xlabel="milliseconds per iteration", title="Where the time of an iteration goes")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     for samplers in (1, 2):
         told = [f"{run['curve'][-1][1]:.1f} s, {len(run['curve']) - 1} iterations" for run in runs[samplers]]
@@ -674,16 +709,16 @@ if runs:
 
 # %% [markdown]
 r"""
-Samplers can shorten only the violet part, and it is the short one (Amdahl's law, chapter 8): a few lines of NumPy move 32 carts, while every gradient step goes through two networks, forwards and backwards.
-It does not even halve: those lines take nearly as long for 16 carts as for 32, and there is a second actor to talk to.
-If other programs need your cores too, it may even grow.
-Sending the weights, orange, costs messages, not bytes: these networks are small.
+More samplers can shorten only the violet part, and that's the short one (Amdahl's law, Chapter 8).
+It isn't even halved, because a few lines of NumPy take nearly as long for 16 carts as for 32, and there's a second actor to call.
+If other programs need your cores, it may even grow.
+The green parts do nearly the same work, so a difference between them is mostly noise.
 
 The seconds to the target depend mostly on the number of iterations, which varies with the experience.
-So if your two lines differ by more than the bars do, it was luck.
+So if your two lines differ by more than the bars do, that's luck.
 
-The reverse holds if a step of the environment takes a millisecond or more, as in games, robots and physics.
-There the samplers are worth their processes.
+In games, robotics, and physics simulations, an environment step can take a millisecond or more.
+Then sampling takes most of the time, and more samplers pay off.
 Find out which case you have *before* you add machines.
 """
 
@@ -697,13 +732,16 @@ quiz("more_samplers", more_samplers)
 
 # %% [markdown]
 r"""
-## Why RLlib is slower here, and when that does not matter
+## Why RLlib is slower here, and when that doesn't matter
 
-The next cell gives RLlib's PPO the same CartPole that moves all carts at once, and the same sizes: environments, steps in a batch, epochs, minibatch and layers.
-Its EnvRunner plays in this notebook's own process, so there is nothing to send; ours has two samplers.
+The next cell gives RLlib's PPO the same vector environment and the same sizes: environments, steps per batch, epochs, minibatch, and layers.
+RLlib's EnvRunner samples in this notebook's process, so nothing has to be sent; your program has two samplers.
 
-**Predict:** how many steps a second does it make, compared with yours?
+**Predict:** your program makes how many times as many steps per second as RLlib?
 """
+
+# %% tags=["demo"]
+predict("ours_over_rllib", ...)  # times as many
 
 # %% tags=["demo"]
 from ray.rllib.algorithms.ppo import PPOConfig
@@ -721,36 +759,36 @@ config = (
 # %% tags=["demo"]
 algo = config.build_algo()
 try:
-    algo.train()  # the first iteration prepares things
+    algo.train()  # the first iteration includes the setup
     start = time.perf_counter()
     algo.train()
     rllib_speed = ENVS * STEPS / (time.perf_counter() - start)
 finally:
     algo.stop()
-print(f"RLlib: {rllib_speed:.0f} steps a second")
+print(f"RLlib: {rllib_speed:.0f} steps per second")
 if runs:
-    print(f"yours: {ENVS * STEPS / sum(parts[2]):.0f} steps a second, {ENVS * STEPS / sum(parts[2]) / rllib_speed:.1f} times as many")
+    speed = ENVS * STEPS / sum(parts[2])
+    print(f"yours: {speed:.0f} steps per second")
+    display(measured("ours_over_rllib", speed / rllib_speed))
 
 # %% [markdown]
 r"""
-Both moved the same carts and did nearly the same arithmetic in their networks.
-The difference is what ours leaves out:
+Both programs moved the same carts and did nearly the same arithmetic in their networks.
+The difference is what yours leaves out:
 
-- **RLlib keeps episodes, ours keeps arrays.** RLlib appends every single step to its environment's *episode* object, in Python, and so can hand out whole episodes, of any observations, with whatever infos they carry.
-  Ours stacks arrays of fixed shape, and forgets where an episode began.
-  By default RLlib also calls each environment's own `step`, one after the other, which works for every environment; most have no version for arrays.
-- **RLlib's data goes through connectors**, pipelines that can flatten, stack, normalise, mask, pad for recurrent networks and split among agents: on the way to the network at every step, and again on the way to the learner.
-  Ours can do none of that.
-- **RLlib's learner is general**: many modules, several GPUs, a KL penalty beside the clip, statistics of every quantity.
-  Ours is one function.
-- **RLlib survives.** It replaces EnvRunners that die, and saves and resumes training.
-  When one of our samplers dies, `ray.get` raises, and that is all.
+- **Episodes.** RLlib appends every single step to an *episode* object, in Python, so it can return whole episodes with any observations and infos; yours stacks arrays and forgets where an episode began.
+  By default, RLlib also steps its environments one after the other, which works for every environment.
+- **Connectors**, pipelines that can flatten, stack, normalize, mask, and pad data, both on the way to the network in every step and on the way to the learner.
+- **A general learner** that supports many modules, several GPUs, a KL penalty beside the clip, and statistics of every quantity.
+- **Fault tolerance.** By default, RLlib replaces EnvRunners that die, and it can save a training run and resume it.
+  If one of your samplers dies, `ray.get` raises an error, and that's the end.
 
-So two hundred lines beat it on a toy, but do not conclude that you should write your own.
-With a slow simulator nearly all the time is the simulator's, and RLlib's overhead hardly shows.
-What you gain is that you can read RLlib now: the next chapter's settings are this one's names.
+So two hundred lines beat RLlib on a toy problem, but don't conclude that you should write your own.
+With a slow simulator, the simulator takes nearly all of the time, and RLlib's overhead hardly shows.
+What you've gained is that you can read RLlib now: the settings in the next chapter have the names that you've met here.
 
-Seconds to the target would be the fairer question: `python benchmarks/cartpole.py` in the course's repository answers it in some minutes, with five seeds each.
+A fairer question is how many seconds each program needs to reach the target.
+`python benchmarks/cartpole.py`, in the course's repository, answers it with five seeds each, in a few minutes.
 """
 
 # %% tags=["demo"]
@@ -760,30 +798,30 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You write PPO's loss, minibatches and step from the paper, and test each with numbers you can see.
-- You run samplers as actors and send weights once.
-- You keep resets out of the experience.
-- You trained an agent that balances the pole, tested it on new episodes, and know how much seeds differ.
+- You can write PPO's loss, minibatches, and gradient step from the paper.
+- You can run samplers as actors, send them one copy of the weights, and keep resets out of the experience.
+- You can train an agent that balances the pole, test it on new episodes, and say how much seeds differ.
 - You can say what a second sampler saves, and what RLlib does in the extra time.
 
 ## Traps
 
-- **Frames of an autoreset** look like experience and raise no error.
+- **Reset frames** look like experience and raise no error.
   Mask them.
-- **`old_logp` is recorded, not recomputed.** Otherwise every ratio is 1.
-- **Columns shuffled separately** pair observations with the actions of other rows.
-- **No `zero_grad`**: gradients of all minibatches add up, and it still learns a little.
+- **`old_logp` must come from the weights that chose the action.** If you recompute it with the *current* weights, every ratio is 1.
+- **Columns that are shuffled separately** pair observations with the actions of other rows.
+- **Without `zero_grad`**, the gradients of all minibatches add up, and the agent still learns a little.
+- **`~` works only on booleans:** it turns a `uint8` 1 into 254.
+  Write `1.0 - terminated`.
 - **The first good test** is partly luck.
   Test again on new episodes.
-- **A test with the best actions hides much.** Even if the samplers play with their first weights forever, what they see may be enough to find the better action, and the agent passes the test.
-  Check that what you send changes from one iteration to the next.
-- **More samplers** shorten only the playing.
+- **A test without exploration can hide a bug.** Even if the samplers always use their initial weights, their experience may be enough for the agent to pass.
+  Check that the weights you send change from one iteration to the next.
 
 ## Read on
 
-- [Chapter 11](ch11_rllib_ppo.ipynb): the same algorithm as RLlib's PPO.
-- Schulman et al., [*Proximal Policy Optimization Algorithms*](https://arxiv.org/abs/1707.06347), 2017.
+- [Chapter 11](ch11_rllib_ppo.ipynb): the same algorithm in RLlib.
+- Schulman et al., [*Proximal Policy Optimization Algorithms*](https://arxiv.org/abs/1707.06347), 2017, and [*Trust Region Policy Optimization*](https://arxiv.org/abs/1502.05477), 2015.
 - Schulman et al., [*High-Dimensional Continuous Control Using Generalized Advantage Estimation*](https://arxiv.org/abs/1506.02438), 2016.
-- Huang et al., [*The 37 Implementation Details of PPO*](https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/), 2022: orthogonal weights, normalised advantages and the rest.
+- Huang et al., [*The 37 Implementation Details of PPO*](https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/), 2022: orthogonal weights, normalized advantages, and the rest.
 - Gymnasium's documentation of [vector environments](https://gymnasium.farama.org/api/vector/), with its autoreset modes.
 """

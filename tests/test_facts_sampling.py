@@ -1,6 +1,8 @@
 """What chapters 6 to 10 say of Ray, RLlib and Gymnasium holds in the versions that are pinned: each fact one test."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -275,12 +277,63 @@ def test_rllib_adds_a_kl_penalty_unless_told_otherwise():
     assert config.kl_coeff > 0
 
 
-def test_chapter_10_normalises_a_single_row_without_nan():
-    import torch
-
+def defined_in_chapter_10():
     from coursekit.author.definitions import definitions
 
-    assert definitions("ch10_actor_learner")["normalised"](torch.ones(1)).tolist() == [0.0]
+    return definitions("ch10_actor_learner")
+
+
+def test_chapter_10_normalizes_a_single_row_without_nan():
+    import torch
+
+    assert defined_in_chapter_10()["normalized"](torch.ones(1)).tolist() == [0.0]
+
+
+def test_chapter_10s_gae_takes_integer_rewards_and_flags_of_uint8():
+    gae = defined_in_chapter_10()["gae"]
+    rewards, values = np.array([[1], [1], [0]]), np.linspace(0, 1, 4, dtype=np.float32)[:, None]
+    ends = np.array([[0], [1], [0]], np.uint8)
+    want = gae(rewards.astype(np.float32), values, ends.astype(bool), np.zeros((3, 1), bool))
+    assert gae(rewards, values, ends, np.zeros((3, 1), np.uint8)) == pytest.approx(want)
+    assert np.abs(want % 1).max() > 0.1  # integers would have cut something off
+
+
+def test_a_process_that_receives_chapter_10s_sampler_imports_no_pytorch():
+    from ray import cloudpickle
+
+    sampler = cloudpickle.dumps(defined_in_chapter_10()["Sampler"])
+    program = "import pickle, sys; pickle.load(sys.stdin.buffer); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], input=sampler, capture_output=True, check=True)
+    assert done.stdout == b"False\n"
+
+
+def test_cartpole_counts_as_solved_at_475():
+    assert gymnasium.spec("CartPole-v1").reward_threshold == 475
+
+
+def test_the_frame_after_an_end_is_a_reset_that_earns_nothing_and_shows_the_last_observation_to_the_policy():
+    envs = gymnasium.make_vec("CartPole-v1", num_envs=1, vectorization_mode="vector_entry_point")
+    envs.reset(seed=0)
+    over = False
+    while not over:
+        obs, _, [over], _, _ = envs.step(np.array([1]))
+    assert abs(obs[0, 2]) > 0.2  # the policy chooses the next action, which has no effect, for the fallen pole
+    fresh, [reward], [terminated], [truncated], _ = envs.step(np.array([1]))
+    assert (reward, terminated, truncated) == (0, False, False)
+    assert np.abs(fresh).max() <= 0.05
+
+
+def test_rllib_normalizes_advantages_once_for_the_whole_batch():
+    source = source_of_ray("rllib/connectors/learner/general_advantage_estimation.py")
+    assert "module_advantages - module_advantages.mean()" in source
+
+
+def test_rllib_replaces_env_runners_and_steps_environments_one_after_the_other_by_default():
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    config = PPOConfig()
+    assert config.restart_failed_env_runners
+    assert config.gym_env_vectorize_mode == "sync"
 
 
 def source_of_ray(path):

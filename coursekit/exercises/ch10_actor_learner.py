@@ -15,6 +15,7 @@ from coursekit.judging.exercise import exercise, question
 from coursekit.judging.expect import Wrong, agree, best_of, expect, expect_close, expect_type
 
 SOLVED = 475  # mean return of 100 episodes at which CartPole counts as solved
+STOP, LIMIT = 490, 200_000  # a training run ends at this mean return, or after this many steps
 HOPELESS = 250  # this far below SOLVED, it was not bad luck
 ROWS = 30  # of a batch at random
 
@@ -24,61 +25,66 @@ ROWS = 30  # of a batch at random
     minutes=10,
     needs={"CPU": 2},
     hints=[
-        "`ray.put(x)` stores x and returns a reference. How many times must it be called for five samplers?",
-        "Give the reference itself to `.set_weights.remote(...)`, not inside a list: only then does the sampler see the value.",
-        "One `ray.put` of `policy.weights()` before the loop; in the loop one `.remote` for each sampler.",
+        "`ray.put(x)` stores x and returns a reference. How many times do you need to call it for five samplers?",
+        "Pass the reference itself to `.set_weights.remote(...)`, not a list that contains it: only then does the sampler get the weights.",
+        "Call `ray.put(policy.weights())` once before the loop, and in the loop, call `.set_weights.remote` on each sampler.",
     ],
 )
 def weight_sync(answer: Answer, rng: Generator) -> None:
-    """Put the current weights once, and send every sampler the same reference."""
+    """Put the current weights into the store once, and send every sampler the same reference."""
     samplers, change = int(rng.integers(3, 6)), float(rng.integers(1, 9))
     weights = {part: [(rng.normal(size=(4, 3)), rng.normal(size=4))] for part in ("actor", "critic")}
     learned = {part: [(w + change, b + change)] for part, ((w, b),) in weights.items()}
-    with answer.case(f"two calls for {samplers} samplers; the policy learned in between"):
+    with answer.case(f"two calls with {samplers} samplers; the policy's weights changed in between"):
         arrived = answer.probe(given.two_syncs, [weights, learned], samplers)
         counts = [len(calls) for calls in arrived]
         expect(
             counts == [2] * samplers,
-            f"`set_weights` was called {counts} times on the samplers; it should be twice on each.",
+            f"In two calls, the samplers' `set_weights` was called {counts} times. Each sampler needs one call per `weight_sync`.",
         )
         for want, calls in zip((weights, learned), zip(*arrived, strict=True), strict=True):
             _expect_sent(calls, want, weights)
 
 
 def _expect_sent(calls: tuple[given.Call, ...], want: dict, old: dict) -> None:
-    """Check what all samplers were sent in one turn."""
+    """Check what all samplers were sent in one call of `weight_sync`."""
     puts = len({call["reference"] for call in calls})
     for sampler, call in enumerate(calls):
-        got, in_list = call["weights"], not call["reference"] and call["weights"] == "list"
-        expect(not in_list, "A sampler was sent a list with a reference in it: Ray does not look inside lists.")
+        got = call["weights"]
+        expect(
+            not call["listed"],
+            "A sampler was sent a list with a reference in it. Ray doesn't look inside lists, so the reference arrives, not the weights.",
+        )
         expect(
             call["reference"],
-            "A sampler was sent something that is not a reference: then it is packed for each of them.",
+            "A sampler was sent a value, not a reference, so Ray has to serialize it again for each sampler.",
         )
         expect(
             call["put"],
-            "A sampler was sent a reference to a task's result. Use `ray.put`: it stores the weights without a task.",
+            "A sampler was sent a reference to a task's result. `ray.put` stores the weights without a task.",
         )
         expect_close(
             got,
             want,
-            f"What arrived at sampler {sampler} is not what `policy.weights()` returned: {got!r:.60}.",
-            mistakes={"The policy learned in between, and the second time its old weights arrived.": old},
+            f"Sampler {sampler} did not receive what `policy.weights()` returned, but {got!r:.60}.",
+            mistakes={
+                "The policy's weights changed between the two calls, but the second call sent the old ones.": old
+            },
         )
-    expect(puts == 1, f"The same weights were put into the store {puts} times.")
+    expect(puts == 1, f"The same weights were put into the store {puts} times. One copy serves all samplers.")
 
 
 @exercise(
     points=3,
     minutes=15,
     hints=[
-        "Write it with the formula's names: first `ratio`, then the clipped ratio, then the two products.",
-        "`torch.exp`, `torch.clamp` and `torch.min` work on whole tensors. `torch.min(a, b)` takes the smaller, row by row.",
-        "Equation 9 is to be maximised, and an optimizer minimises. Which sign does that give the whole, and which signs c₁ and c₂?",
+        "Use the formula's names: first compute `ratio`, then the clipped ratio, and then the two products.",
+        "`torch.exp`, `torch.clamp`, and `torch.min` work on whole tensors. `torch.min(a, b)` returns the smaller value of each row.",
+        "PPO maximizes equation 9, and an optimizer minimizes. Which sign does that give the whole expression, and which signs do c₁ and c₂ get?",
     ],
 )
 def ppo_loss(answer: Answer, rng: Generator) -> None:
-    """Take the smaller of the two gains, so that going beyond ε never pays; turn the sign, since optimizers minimise."""
+    """Take the smaller of the two products, so that going beyond ε gains nothing; flip the sign, because optimizers minimize."""
     # Long: five rows tell the two sides of clipping apart, and slopes in NumPy find what was cut off from the gradient.
     _expect_clipped(answer)
     _expect_parts(answer)
@@ -87,7 +93,7 @@ def ppo_loss(answer: Answer, rng: Generator) -> None:
 
 def _expect_clipped(answer: Answer) -> None:
     for ratio, advantage, gain in [(1.0, 1, 1.0), (1.5, 1, 1.2), (0.5, 1, 0.5), (1.5, -1, -1.5), (0.5, -1, -0.8)]:
-        with answer.case(f"one row: ratio {ratio}, advantage {advantage:+d}; ε 0.2, c₁ and c₂ 0"):
+        with answer.case(f"one row: ratio {ratio}, advantage {advantage:+d}; ε = 0.2, c₁ = c₂ = 0"):
             loss = _loss(answer, _row(ratio, advantage), {"epsilon": 0.2, "c1": 0.0, "c2": 0.0})
             expect_close(
                 loss,
@@ -95,37 +101,42 @@ def _expect_clipped(answer: Answer) -> None:
                 f"The loss came out as {loss:.3g}.",
                 atol=1e-6,
                 mistakes={
-                    f"The loss came out as {loss:.3g}. That is the gain, to be maximised.": gain,
-                    "The loss is not a number (NaN). You cannot normalise one row, and need not: `train_step` normalises.": np.nan,
+                    f"The loss came out as {loss:.3g}. That's the objective, which PPO maximizes; the loss is to be minimized.": gain,
+                    "The loss is NaN, not a number. A single row must give a number, too; normalizing the advantages is the job of `train_step`.": np.nan,
                 },
             )
 
 
 def _expect_parts(answer: Answer) -> None:
     """Check the critic's part and the entropy's, each alone."""
-    with answer.case("one row: advantage 0, value 1, target 4; c₁ 0.5, c₂ 0"):
+    with answer.case("one row: advantage 0, value 1, target 4; c₁ = 0.5, c₂ = 0"):
         loss = _loss(answer, _row(1.0, 0, values=1, targets=4), {"epsilon": 0.2, "c1": 0.5, "c2": 0.0})
-        expect_close(loss, 4.5, f"The loss came out as {loss:.3g}. Look at the critic's part.")
-    with answer.case("one row: advantage 0, entropy 0.6; c₁ 0, c₂ 0.5"):
+        expect_close(loss, 4.5, f"The loss came out as {loss:.3g}. Only the critic's term isn't 0 here.")
+    with answer.case("one row: advantage 0, entropy 0.6; c₁ = 0, c₂ = 0.5"):
         loss = _loss(answer, _row(1.0, 0, entropy=0.6), {"epsilon": 0.2, "c1": 0.0, "c2": 0.5})
-        expect_close(loss, -0.3, f"The loss came out as {loss:.3g}. More entropy must make the loss smaller.")
+        expect_close(
+            loss,
+            -0.3,
+            f"The loss came out as {loss:.3g}. Only the entropy bonus isn't 0 here, and more entropy must lower the loss.",
+        )
 
 
 def _expect_mean(answer: Answer, rng: Generator) -> None:
-    """Check the average over many rows, with and without the settings of the chapter."""
+    """Check the average over many rows, with the defaults and with other settings."""
     rows = _random_rows(rng)
     chosen = dict(zip(("epsilon", "c1", "c2"), rng.uniform([0.1, 0.6, 0.1], [0.18, 2, 1]).tolist(), strict=True))
-    for settings in ({}, chosen):
-        with answer.case(f"{ROWS} random rows, other settings than the usual ones: {settings}"):
+    named = ", ".join(f"{name} = {value:.3g}" for name, value in chosen.items())
+    for settings, told in (({}, "the default settings"), (chosen, named)):
+        with answer.case(f"{ROWS} random rows; {told}"):
             loss, want = _loss(answer, rows, settings), _loss_of(rows, **settings)
-            expect_close(loss, want, f"The loss came out as {loss:.5g}. One row alone was right.")
+            expect_close(loss, want, f"The loss came out as {loss:.5g}. The single rows, with ε = 0.2, were right.")
     slopes = answer.probe(given.loss_and_slopes, rows, {})["slopes"]
     for name in ("logp", "values", "entropy"):
-        with answer.case(f"{ROWS} random rows, the loss's gradient along {name}"):
+        with answer.case(f"{ROWS} random rows, gradient of the loss with respect to {name}"):
             expect_close(
                 slopes.get(name),
                 _slopes_of(rows, name),
-                "The loss is right, and this part of its gradient is not: did `detach`, `item` or NumPy cut some of it off?",
+                "The loss is right, but this part of its gradient isn't: `detach`, `item`, and NumPy cut off the gradient of what passes through them.",
                 rtol=1e-3,
                 atol=1e-5,
             )
@@ -147,9 +158,11 @@ def _loss(answer: Answer, rows: dict, settings: dict) -> float:
     """Return the loss, once it is certain that it is one number with a gradient."""
     seen = answer.probe(given.loss_and_slopes, rows, settings)
     expect(seen["kind"] == "Tensor", f"`ppo_loss` returned a {seen['kind']}, not a tensor.")
-    expect(len(seen["loss"]) == 1, f"`ppo_loss` returned a tensor of shape {seen['shape']}: average over the rows.")
+    expect(
+        len(seen["loss"]) == 1, f"`ppo_loss` returned a tensor of shape {seen['shape']}. Return the mean over the rows."
+    )
     for name in seen["cut_off"]:
-        raise Wrong(f"No gradient flows from the loss to {name}: did `detach`, `item` or NumPy cut it off?")
+        raise Wrong(f"No gradient flows from the loss to {name}: `detach`, `item`, and NumPy cut it off.")
     return seen["loss"][0]
 
 
@@ -171,62 +184,69 @@ def _slopes_of(rows: dict, name: str) -> np.ndarray:
     points=2,
     minutes=10,
     hints=[
-        "How many rows does the batch have? `rng.permutation(rows)` is an array of all their numbers in a new order.",
-        "`order[start : start + size]` for start in steps of `size`: the last slice is shorter by itself.",
-        "`{name: column[chosen] for name, column in batch.items()}` takes the same rows from every column.",
+        "How many rows does the batch have? `rng.permutation(rows)` returns the numbers of all rows in a new order.",
+        "Take `order[start : start + size]`, where `start` grows in steps of `size`. The last slice is automatically shorter if it has to be.",
+        "`{name: column[chosen] for name, column in batch.items()}` selects the same rows from every column.",
     ],
 )
 def minibatches(answer: Answer, rng: Generator) -> None:
-    """Draw one order for all columns, and cut it into slices: every row comes once, even those of the short last slice."""
+    """Sample one order for all columns, and cut it into slices: every row comes once, even those of the short last slice."""
     # Long: a shuffle can fail in five ways that all return every row once.
     size = int(rng.integers(6, 10))
-    count = 5 * size + int(rng.integers(2, size - 1))
+    for count in (5 * size + int(rng.integers(2, size - 1)), 3 * size):
+        _expect_two_epochs(answer, rng, count, size)
+
+
+def _expect_two_epochs(answer: Answer, rng: Generator, count: int, size: int) -> None:
     numbers, seed = rng.permutation(1000)[:count], int(rng.integers(10**6))
     rows = {"obs": np.stack([numbers, -numbers], axis=1).astype(np.float32), "actions": numbers, "logp": numbers / 8}
     with answer.case(f"{count} rows in minibatches of {size}"):
-        first, second, batch = answer.probe(given.two_epochs, rows, size, seed)
+        first, second, kinds, batch = answer.probe(given.two_epochs, rows, size, seed)
         orders = [_order_of(parts, rows, size) for parts in (first, second)]
         expect(
-            agree(batch, rows), "Afterwards the batch itself had changed: take rows out of it, and leave it as it is."
+            kinds == ["Tensor"],
+            f"The columns of the minibatches are of the types {kinds}. Leave them tensors, as in the batch.",
         )
+        expect(agree(batch, rows), "Afterward, the batch itself had changed. Select rows from it, but don't modify it.")
         _expect_shuffled(orders[0], numbers.tolist(), size)
         expect(
-            orders[0] != orders[1], "A second epoch over the same batch had the same order: draw from `rng` each time."
+            orders[0] != orders[1],
+            "A second epoch over the same batch had the same order. Each call must sample a new one from `rng`.",
         )
         again = answer.probe(given.two_epochs, rows, size, seed)[0]
         expect(
             _order_of(again, rows, size) == orders[0],
-            "With a generator of the same seed the order was different: what drew it, if not `rng`?",
+            "Two generators with the same seed gave different orders, so something other than `rng` shuffles.",
         )
 
 
 def _expect_shuffled(order: list, numbers: list, size: int) -> None:
-    """Check that neighbours in the batch were separated, inside the minibatches and among them."""
-    expect(order != numbers, "The rows came in the order of the batch: nothing shuffled them.")
+    """Check that neighbors in the batch were separated, inside the minibatches and among them."""
+    expect(order != numbers, "The rows came in the order of the batch, so nothing shuffled them.")
     places = [numbers.index(number) for number in order]
     together = sum(b == a + 1 for a, b in pairwise(places))
     expect(
         together < len(order) / 2,
-        "The minibatches came in a new order, but the rows inside kept theirs: shuffle rows, not slices.",
+        "The minibatches came in a new order, but the rows inside them kept their order. Shuffle rows, not slices.",
     )
     parts = [places[start : start + size] for start in range(0, len(places), size)]
     expect(
         any(max(part) - min(part) >= len(part) for part in parts),
-        "Each minibatch held neighbours of the batch, in a new order: shuffle all rows first, then cut.",
+        "Each minibatch held consecutive rows of the batch, in a new order. Shuffle all rows first, and then cut them into slices.",
     )
 
 
 def _columns_of(part: Any, rows: dict) -> dict[str, np.ndarray]:
     """Return a minibatch, once it is certain that it has rows of numbers in the columns of the batch."""
-    expect(isinstance(part, dict), f"A minibatch is {part!r:.60}, not a dict like the batch.")
+    expect(isinstance(part, dict), f"A minibatch was {part!r:.60}, not a dict like the batch.")
     names, columns = [*part], expect_type(part, dict[str, np.ndarray], "minibatch")
-    expect(part.keys() == rows.keys(), f"A minibatch has the columns {names}.")
+    expect(part.keys() == rows.keys(), f"A minibatch has the columns {names}; the batch has {[*rows]}.")
     lengths = sorted({len(column) for column in columns.values()})
-    expect(len(lengths) == 1, f"The columns of a minibatch have the lengths {lengths}.")
+    expect(len(lengths) == 1, f"The columns of one minibatch have different lengths: {lengths}.")
     for name, column in columns.items():
         expect(
-            column.shape[1:] == rows[name].shape[1:] and column.dtype.kind in "iuf",
-            f"A minibatch has {column.dtype} of the shape {column.shape} in its column {name!r}. Take rows of the batch's.",
+            column.shape[1:] == rows[name].shape[1:] and column.dtype == rows[name].dtype,
+            f"A minibatch's {name!r} column has shape {column.shape} and dtype {column.dtype}. Select rows of the batch's column.",
         )
     return columns
 
@@ -235,16 +255,20 @@ def _order_of(minibatches: list[Any], rows: dict, size: int) -> list:
     """Return the order in which the rows came, once it is certain that each came once and in one piece."""
     parts = [_columns_of(each, rows) for each in minibatches]
     sizes = [len(part["actions"]) for part in parts]
-    expect(sizes and max(sizes) <= size, f"Yours have the sizes {sizes}.")
+    expect(sizes and max(sizes) <= size, f"Your minibatches have the sizes {sizes}.")
+    expect(min(sizes) > 0, f"Your minibatches have the sizes {sizes}: the loss of an empty one would be NaN.")
     obs, came, logp = (np.concatenate([part[name] for part in parts]) for name in ("obs", "actions", "logp"))
     missing, twice = len(np.setdiff1d(rows["actions"], came)), len(came) - len(np.unique(came))
-    expect(not missing, f"Rows that were in none of them: {missing}.")
-    expect(not twice, f"Rows that came more than once in one epoch: {twice}.")
+    expect(not missing, f"{missing} rows of the batch were in none of the minibatches.")
+    expect(not twice, f"In one epoch, {twice} rows came a second time.")
     strange = np.setdiff1d(came, rows["actions"]).tolist()
-    expect(not strange, f"Rows that are not in the batch: those with the actions {strange}.")
+    expect(not strange, f"Some rows aren't in the batch: those with the actions {strange}.")
     fits = np.allclose(obs[:, 0], came) and np.allclose(logp, came / 8)
-    expect(fits, "A row has the observation of one step and the action of another.")
-    expect(all(each == size for each in sizes[:-1]), f"Yours have the sizes {sizes}.")
+    expect(fits, "A row has the observation of one step and the action, or the log π, of another.")
+    expect(
+        all(each == size for each in sizes[:-1]),
+        f"Only the last minibatch may be smaller, but yours have the sizes {sizes}.",
+    )
     return came.tolist()
 
 
@@ -252,25 +276,25 @@ def _order_of(minibatches: list[Any], rows: dict, size: int) -> list:
     points=3,
     minutes=15,
     hints=[
-        "`scores, values = policy(minibatch['obs'])`, then `likelihood(scores, minibatch['actions'])`, then your loss.",
-        "Three lines of PyTorch, in this order: forget the old gradients, compute the new ones, step.",
-        "`nn.utils.clip_grad_norm_(policy.parameters(), 0.5)` changes gradients that exist. Where does that belong?",
+        "Call `logits, values = policy(minibatch['obs'])`, then `likelihood(logits, minibatch['actions'])`, and then your loss.",
+        "Three lines of PyTorch, in this order, clear the old gradients, compute the new ones, and take the step.",
+        "`nn.utils.clip_grad_norm_(policy.parameters(), 0.5)` changes the gradients that exist when you call it. Where does that call belong?",
     ],
 )
 def train_step(answer: Answer, rng: Generator) -> None:
-    """Forget the old gradients, compute the new ones, clip them together, step."""
+    """Clear the old gradients, compute the new ones, clip them together, and take the step."""
     # Long: it computes the step that equation 9 asks for by itself, in NumPy.
     actor, critic = rng.normal(0, 0.3, size=(3, 3)), rng.normal(0, 0.3, size=(1, 3))
-    for name, far in (("mild", 0.05), ("wild", 20.0)):
+    for name, far in (("small", 0.05), ("large", 20.0)):
         rows = _minibatch(actor, critic, far, rng)
-        with answer.case(f"a {name} minibatch, learning rate 1, two steps"):
+        with answer.case(f"two steps on a minibatch with {name} gradients; learning rate 1"):
             _expect_steps(answer.probe(given.two_steps, actor.tolist(), critic.tolist(), rows), rows)
 
 
 def _expect_steps(seen: given.Steps, rows: dict) -> None:
     theta, first, second = map(np.array, seen["parameters"])
     counts = [len(theta), len(first), len(second)]
-    expect(counts == [12] * 3, f"The policy has 12 parameters; before and after the steps there were {counts}.")
+    expect(counts == [12] * 3, f"The policy has 12 parameters; before and after the steps, there were {counts}.")
     ddof = int(
         agree(first, _step(theta, rows, 1), rtol=1e-3, atol=1e-5)
     )  # PyTorch's own `std` divides by B - 1: as good
@@ -279,7 +303,7 @@ def _expect_steps(seen: given.Steps, rows: dict) -> None:
     expect_close(
         second,
         _step(want, rows, ddof),
-        "The first step was right, a second one on the same minibatch was not. What is left over from the first?",
+        "The first step was right, but the second one, on the same minibatch, wasn't: something was left over from the first.",
         rtol=1e-3,
         atol=1e-4,
     )
@@ -287,16 +311,16 @@ def _expect_steps(seen: given.Steps, rows: dict) -> None:
 
 
 def _expect_first_step(moved: np.floating, first: np.ndarray, want: np.ndarray) -> None:
-    expect(moved > 0, "After a step of `train_step` no parameter of the policy had moved.")
+    expect(moved > 0, "After a call of `train_step`, no parameter of the policy had changed.")
     expect(
         moved < 0.51,
-        f"The parameters moved by {moved:.4f} in all. The gradient's norm must be clipped to 0.5 before the step.",
+        f"All parameters together moved by {moved:.4f}. With learning rate 1 and the gradient's norm clipped to 0.5, one step moves them by at most 0.5.",
     )
     expect_close(
         first,
         want,
-        "The parameters moved, but not to where equation 9 leads. Are the advantages normalised, "
-        "is the old log π that of the minibatch, are ε, c₁ and c₂ the usual ones, does the step go downhill?",
+        "The parameters changed, but not as one step of the given optimizer would change them. That step depends on normalized "
+        "advantages, the minibatch's old log π, the default ε, c₁, and c₂, and one gradient, clipped as a whole.",
         rtol=1e-3,
         atol=1e-5,
     )
@@ -306,7 +330,7 @@ def _expect_losses(losses: object, want: list) -> None:
     expect_close(
         losses,
         want,
-        f"The steps were right, but `train_step` returned {losses} for them, not the losses.",
+        f"The steps were right, but `train_step` returned {losses}, which are not the losses that the gradients came from.",
         rtol=1e-3,
         atol=1e-4,
     )
@@ -351,15 +375,15 @@ def _step(theta: np.ndarray, rows: dict, ddof: int) -> np.ndarray:
     minutes=25,
     needs={"CPU": 2},
     hints=[
-        "An iteration calls `weight_sync`, `joined`, `minibatches`, `train_step` and `evaluate` in this order. Which of them only once, and which inside a loop?",
-        "`with started(make_envs, samplers, seed) as actors:` around the loop; in it `[actor.sample.remote() for actor in actors]`, then one `ray.get`.",
-        "Does the mean return stay near 20? Then the samplers still play with the first weights, or the optimizer has another policy's parameters.",
-        'Return `{"weights": policy.weights(), "curve": curve}`; make the environments with `make_envs`, never `cartpoles`.',
+        "An iteration calls `weight_sync`, `joined`, `minibatches`, `train_step`, and `evaluate`, in this order. Which of them do you call once per iteration, and which inside an inner loop?",
+        "Put `with started(make_envs, samplers, seed) as actors:` around the loop. In the loop, make the list `[actor.sample.remote() for actor in actors]`, and then call `ray.get` once.",
+        "If the mean return stays low, check whether the samplers get the new weights in every iteration, and whether the optimizer has the parameters of the policy that you train.",
+        'Return `{"weights": policy.weights(), "curve": curve}`, and pass `make_envs`, not `cartpoles`, to `started` and `evaluate`.',
     ],
 )
 def solve_cartpole(answer: Answer, rng: Generator) -> None:
-    """Send, play, learn and test until a test is good enough; then new episodes show whether it was luck."""
-    # Long: a world of its own, so that no agent from elsewhere passes, and Ray's records tell who played with which weights.
+    """Send the weights, collect, learn, and test until a test is good enough; new episodes then show whether it was luck."""
+    # Long: environments that no agent from elsewhere can balance, Ray's records of who sampled with which weights, and the curve.
 
     def train(seed: int) -> float:
         exam = int(rng.integers(1, 10**6))
@@ -369,28 +393,43 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
         learned = found["learned"]
         expect(
             isinstance(learned, dict) and {"weights", "curve"} <= learned.keys(),
-            f'It must return {{"weights": policy.weights(), "curve": [...]}}; it returned {learned!r:.80}.',
+            f'`solve_cartpole` must return {{"weights": policy.weights(), "curve": [...]}}, but it returned {learned!r:.80}.',
         )
-        test, layers = _last_test(learned["curve"]), _actor_of(learned["weights"])
+        curve, layers = _curve_of(learned["curve"]), _actor_of(learned["weights"])
         expect_samplers_kept_up(seen.tasks(), found["sent"])
         mean = mean_return(partial(_choice, layers), turn, exam)
-        _expect_hope(test, mean)
+        _expect_hope(curve[-1][2], mean)
+        _expect_whole(curve)
         return mean
 
-    with answer.case("CartPoles that only an agent trained on them can balance, up to three seeds"):
+    with answer.case("CartPoles that only an agent trained on them can balance; up to three seeds"):
         means = best_of(train, rng, SOLVED)
         tests = [round(mean) for mean in means]
         expect(
             means[-1] >= SOLVED,
-            f"Mean returns of 100 new episodes, by seed: {tests}. One must reach {SOLVED}.",
+            f"On 100 new episodes, the agents of {len(tests)} seeds had the mean returns {tests}. One of them must reach {SOLVED}.",
         )
 
 
-def _last_test(curve: Any) -> float:
+def _curve_of(curve: Any) -> list[tuple[float, float, float]]:
     rows = curve if isinstance(curve, list | tuple | np.ndarray) else []
-    expect(len(rows) > 0, f"`curve` must be a list of (steps, seconds, mean return); it is {curve!r:.80}.")
-    *_, (_, _, mean) = expect_type(rows, list[tuple[float, float, float]], "curve")
-    return mean
+    expect(len(rows) > 0, f"`curve` must be a list of (steps, seconds, mean return) tuples; it is {curve!r:.80}.")
+    return expect_type(rows, list[tuple[float, float, float]], "curve")
+
+
+def _expect_whole(curve: list[tuple[float, float, float]]) -> None:
+    """Check that a curve holds totals, and that it ends where training may end."""
+    steps, seconds, tests = np.transpose(curve)
+    expect(
+        np.all(np.diff(steps) > 0), f"In `curve`, the steps must be totals so far; they end with {steps[-3:].tolist()}."
+    )
+    rising = np.all(np.diff(seconds) >= 0)
+    expect(rising, f"In `curve`, the seconds must be totals so far; they end with {seconds[-3:].tolist()}.")
+    expect(
+        tests[-1] >= STOP or steps[-1] >= LIMIT,
+        f"`curve` ends after {steps[-1]:.0f} steps with a test of {tests[-1]:.0f}. Train until a test says {STOP}, "
+        f"or for {LIMIT} steps: a first test just above {SOLVED} may be luck.",
+    )
 
 
 def _actor_of(weights: Any) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -401,10 +440,10 @@ def _actor_of(weights: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     wanted = [((outputs, inputs), (outputs,)) for inputs, outputs in pairwise(sizes)]
     expect(
         sizes[1:] and sizes[-1] == 2 and shapes == wanted,
-        f"The weights and biases of its actor have the shapes {shapes}; a policy maps 4 numbers to 2 scores.",
+        f"The weights and biases of the returned actor have the shapes {shapes}; they must map 4 numbers to 2 logits.",
     )
     numbers = all(part.dtype.kind in "iuf" for layer in layers for part in layer)
-    expect(numbers, "The weights and biases of its actor are not all arrays of numbers.")
+    expect(numbers, "Not all weights and biases of the returned actor are arrays of numbers.")
     return layers
 
 
@@ -412,20 +451,20 @@ def _expect_hope(test: float, mean: float) -> None:
     """Compare our test with the learner's last one: luck makes a difference, not one like this."""
     expect(
         mean >= HOPELESS or test < SOLVED,
-        f"Your last test says {test:.0f}, and on 100 other episodes with `make_envs` the agent had a mean return of "
-        f"{mean:.0f}. Do samplers and test use `make_envs`, and are these weights the ones that were tested?",
+        f"Your last test says {test:.0f}, but in 100 new episodes with `make_envs`, the agent had a mean return of {mean:.0f}. "
+        "The samplers and the test must use `make_envs`, and the weights must be the ones that were tested.",
     )
     expect(
         mean >= HOPELESS,
-        f"Mean return of 100 new episodes: {mean:.0f}. It must reach {SOLVED}.",
+        f"In 100 new episodes, the agent had a mean return of {mean:.0f}; it must reach {SOLVED}.",
     )
 
 
 def _choice(layers: list, obs: np.ndarray) -> np.ndarray:
-    return _scores(layers, obs).argmax(-1)
+    return _logits(layers, obs).argmax(-1)
 
 
-def _scores(layers: list, x: np.ndarray) -> np.ndarray:
+def _logits(layers: list, x: np.ndarray) -> np.ndarray:
     *hidden, (weight, bias) = layers
     for w, b in hidden:
         x = np.tanh(x @ np.transpose(w) + b)
@@ -435,14 +474,14 @@ def _scores(layers: list, x: np.ndarray) -> np.ndarray:
 question(
     "sync_then_sample",
     """
-    `sampler.set_weights.remote(ref)`, and in the next line `sampler.sample.remote()`, without any `ray.get` between. With which weights does it play?
+    You call `sampler.set_weights.remote(ref)` and, in the next line, `sampler.sample.remote()`, without a `ray.get` in between. Which weights does `sample` use?
 
-    *a) With the new ones, as long as it is an ordinary actor and no call is retried.
-        Right: such an actor runs your calls in the order you made them, so you need not wait in between.
-    b) With the old ones, if the new ones are still on their way.
-        The call of `sample` comes after `set_weights` in the actor's queue, and that one waits for its argument.
-    c) That depends on which call arrives first.
-        With two *callers* it would, or if the actor were async, threaded, or allowed to run calls out of order. Here your calls keep their order.
+    *a) The new ones, if the sampler is an ordinary actor and no call is retried.
+        Right. Such an actor runs your calls in the order in which you made them, so you don't have to wait in between.
+    b) The old ones, if the new ones are still on their way.
+        In the actor's queue, the call of `sample` comes after the call of `set_weights`, which waits for its argument.
+    c) It depends on which call arrives first.
+        It would with two *callers*, or if the actor were async, threaded, or allowed to run calls out of order. Here, your calls keep their order.
     """,
 )
 
@@ -451,25 +490,25 @@ question(
     """
     A row has advantage +1, and its ratio has risen to 1.5 (ε = 0.2). What does this row contribute to the gradient of L^CLIP?
 
-    a) It pushes the ratio back towards 1.2.
-        The minimum is 1.2 wherever the ratio is above it: a constant has no slope in either direction. Only other rows may push it back.
-    b) It pushes on, more weakly.
-        Clipping is not damping. Look at the left picture to the right of the band.
+    a) It pushes the ratio back toward 1.2.
+        Wherever the ratio is above 1.2, the minimum is 1.2, and a constant has no slope. Only other rows can push this ratio back.
+    b) It pushes the ratio further up, but more weakly.
+        Clipping doesn't weaken the push; it removes it. Look at the left plot, to the right of the band.
     *c) Nothing.
-        Right. The action is likely enough for one batch; the next batch may continue from there.
+        Right. The action has become likely enough for this batch, and the next batch may continue from there.
     """,
 )
 
 question(
     "more_samplers",
     """
-    In an iteration, one sampler plays for 20 ms, then the learner learns for 80 ms. You have a machine with many cores, and take ten samplers. How much faster is the iteration at best?
+    In each iteration, one sampler collects for 20 ms, and then the learner learns for 80 ms. On a machine with many cores, you use ten samplers instead. At best, how many times as fast is an iteration?
 
     a) Ten times.
-        Only the playing is shared out; 80 ms of learning stay.
+        The samplers divide only the 20 ms among them. The 80 ms of learning remain.
     *b) About 1.2 times.
-        Right: 100 ms become 82 ms. No number of samplers gets it below 80. Shorten the learning first.
+        Right. The iteration shrinks from 100 ms to 82 ms, and no number of samplers gets it below 80 ms. Speed up the learning first.
     c) Twice.
-        100 ms would have to become 50, and the learning alone takes 80.
+        For that, an iteration would have to take 50 ms, but the learning alone takes 80 ms.
     """,
 )

@@ -43,20 +43,22 @@ def loss_and_slopes(ppo_loss: Callable, rows: dict, settings: dict) -> Loss:
     return seen
 
 
-def two_epochs(minibatches: Callable, rows: dict, size: int, seed: int) -> tuple[list[Any], list[Any], Any]:
-    """Return the minibatches of two passes over one batch, with one generator, and after them the batch."""
+def two_epochs(minibatches: Callable, rows: dict, size: int, seed: int) -> tuple[list[Any], list[Any], list[str], Any]:
+    """Return the minibatches of two passes over one batch, with one generator, their columns' types, and then the batch."""
     import torch
 
     rng = np.random.default_rng(seed)
     batch = {name: torch.tensor(column) for name, column in rows.items()}
     first, second = (list(islice(minibatches(batch, size, rng), 1000)) for _ in range(2))
-    return first, second, batch
+    columns = [column for part in first + second if isinstance(part, dict) for column in part.values()]
+    return first, second, sorted({type(column).__name__ for column in columns}), batch
 
 
 class Call(TypedDict):
     """One call of `set_weights`: its reference, whether the program put it itself, what arrived or the type of that."""
 
     reference: str
+    listed: bool  # whether a list with a reference was sent
     put: bool
     weights: dict | str
 
@@ -68,21 +70,22 @@ class Recorded:
         self.calls: list[Call] = []
         self.set_weights = self
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *_: Any) -> Any:
         """Refuse, as an actor's method does."""
         raise TypeError("set_weights is a method of an actor: call set_weights.remote(...)")
 
-    def remote(self, *arguments: Any, **named: Any) -> Any:
+    def remote(self, weights: Any) -> Any:
         """Write down a call as its actor would see it; return a reference, as Ray does."""
         import ray
 
-        (sent,), done = [*arguments, *named.values()], ray.put(None)
-        reference = isinstance(sent, ray.ObjectRef)
-        arrived = ray.get(sent) if reference else sent
+        reference, done = isinstance(weights, ray.ObjectRef), ray.put(None)
+        arrived = ray.get(weights) if reference else weights
         self.calls.append(
             {
-                "reference": sent.hex() if reference else "",
-                "put": reference and sent.task_id() == done.task_id(),  # by this program itself, not by a task
+                "reference": weights.hex() if reference else "",
+                "listed": isinstance(weights, list | tuple)
+                and any(isinstance(each, ray.ObjectRef) for each in weights),
+                "put": reference and weights.task_id() == done.task_id(),  # by this program itself, not by a task
                 "weights": copy.deepcopy(arrived) if isinstance(arrived, dict) else type(arrived).__name__,
             }
         )
@@ -109,7 +112,7 @@ def two_syncs(weight_sync: Callable, versions: list[dict], samplers: int) -> lis
 
 
 def linear_policy(actor: list, critic: list) -> Any:
-    """Return a policy without hidden layers: a matrix gives the scores of the actions, a row gives the value."""
+    """Return a policy without hidden layers: a matrix gives the logits of the actions, and a row the value."""
     import torch
 
     class Linear(torch.nn.Module):

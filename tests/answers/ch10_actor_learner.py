@@ -77,6 +77,12 @@ def sends_only_the_actor(policy, samplers):
         sampler.set_weights.remote(ref)
 
 
+@rejects("weight_sync", says="not a reference")
+def sends_the_list_of_the_actors_layers(policy, samplers):
+    for sampler in samplers:
+        sampler.set_weights.remote(policy.weights()["actor"])
+
+
 @rejects("weight_sync")
 def forgets_remote(policy, samplers):
     for sampler in samplers:
@@ -104,6 +110,13 @@ def nothing_clipped(logp, old_logp, advantages, values, targets, entropy, epsilo
 def no_minimum(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
     ratio = (logp - old_logp).exp().clamp(1 - epsilon, 1 + epsilon)
     return combined(ratio * advantages, values, targets, entropy, c1, c2)
+
+
+@rejects("ppo_loss")
+def ratio_without_exp(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    ratio = logp - old_logp
+    gain = torch.min(ratio * advantages, ratio.clamp(1 - epsilon, 1 + epsilon) * advantages)
+    return combined(gain, values, targets, entropy, c1, c2)
 
 
 @rejects("ppo_loss")
@@ -225,6 +238,33 @@ def order_as_a_tensor(batch, size, rng):
         yield {name: column[chosen] for name, column in batch.items()}
 
 
+@accepts("minibatches")
+def splits_every_shuffled_column(batch, size, rng):
+    order = torch.from_numpy(rng.permutation(len(batch["obs"])))
+    columns = [column[order].split(size) for column in batch.values()]
+    return (dict(zip(batch, parts, strict=True)) for parts in zip(*columns, strict=True))
+
+
+@rejects("minibatches", says="tensors, as in the batch")
+def columns_as_arrays(batch, size, rng):
+    for part in order_as_a_tensor(batch, size, rng):
+        yield {name: column.numpy() for name, column in part.items()}
+
+
+@rejects("minibatches", says="dtype")
+def all_columns_as_floats(batch, size, rng):
+    for part in order_as_a_tensor(batch, size, rng):
+        yield {name: column.float() for name, column in part.items()}
+
+
+@rejects("minibatches", says="empty one")
+def an_empty_one_after_full_ones(batch, size, rng):
+    order = rng.permutation(len(batch["obs"]))
+    for number in range(len(order) // size + 1):
+        chosen = order[number * size : (number + 1) * size]
+        yield {name: column[chosen] for name, column in batch.items()}
+
+
 @rejects("minibatches")
 def shuffles_each_column(batch, size, rng):
     order = {name: rng.permutation(len(column)) for name, column in batch.items()}
@@ -329,6 +369,23 @@ def stepped(policy, optimizer, loss):
     clip(policy)
     optimizer.step()
     return loss.item()
+
+
+@accepts("train_step")
+def clips_by_hand(policy, optimizer, minibatch):
+    loss = loss_of(policy, minibatch)
+    optimizer.zero_grad()
+    loss.backward()
+    norm = torch.stack([part.grad.square().sum() for part in policy.parameters()]).sum().sqrt()
+    for part in policy.parameters():
+        part.grad *= min(1.0, 0.5 / norm)
+    optimizer.step()
+    return loss.item()
+
+
+@rejects("train_step", says="given optimizer")
+def optimizer_of_its_own(policy, optimizer, minibatch):
+    return stepped(policy, torch.optim.Adam(policy.parameters(), 0.01), loss_of(policy, minibatch))
 
 
 @rejects("train_step")
@@ -457,6 +514,19 @@ def one_sampler_after_the_other(make_envs, seed):
 @rejects("solve_cartpole")
 def only_one_of_them_plays(make_envs, seed):
     return passes_the_exam(make_envs, seed, play=lambda samplers: all_at_once(samplers[:1]))
+
+
+@rejects("solve_cartpole", says="may be luck")
+def stops_at_the_first_475(make_envs, seed):
+    learned = passes_the_exam(make_envs, seed)
+    *before, (steps, seconds, _) = learned["curve"]
+    return learned | {"curve": [*before, (steps, seconds, 476.0)]}
+
+
+@rejects("solve_cartpole", says="steps must be totals")
+def steps_of_each_iteration(make_envs, seed):
+    learned = passes_the_exam(make_envs, seed)
+    return learned | {"curve": [(2048, 0.0, test) for *_, test in learned["curve"]] + [(2048, 0.0, 495.0)]}
 
 
 @rejects("solve_cartpole")
