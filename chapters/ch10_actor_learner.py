@@ -52,7 +52,7 @@ r"""
 
 Here, the samplers and the learner from Chapter 8 become one program.
 
-![The learner puts its weights into the object store once; two samplers, each with sixteen environments, read them, collect experience, and send it back as rows](../img/ch10_actor_learner.svg)
+![The learner puts its weights into the object store once; two samplers with sixteen environments each read them and send back rows of experience](../img/ch10_actor_learner.svg)
 
 Each round is an **iteration**:
 
@@ -79,7 +79,7 @@ r"""
 PPO is an [actor-critic](../docs/glossary.md#actor-critic) algorithm, so `Policy` has two small networks.
 The *actor* (which has nothing to do with Ray's actors) computes a [logit](../docs/glossary.md#logits) for each action, and the softmax of the logits is $\pi_\theta(a \mid s)$, the probability of each action.
 The *critic* estimates $V(s)$, the return from $s$ onward.
-$\theta$ stands for the weights of both.
+$\theta$ stands for the weights of both networks.
 """
 
 
@@ -115,8 +115,8 @@ class Policy(nn.Module):
 
 # %% [markdown]
 r"""
-A sampler doesn't need PyTorch: `weights()` returns the weights as arrays, and `perceptron` computes the same function in NumPy.
-For a handful of observations, that's faster, and a process that never imports PyTorch starts sooner and needs roughly 200 MB less memory.
+A sampler doesn't need PyTorch: `weights()` returns the weights as arrays, and `perceptron` uses them in NumPy.
+For a handful of observations, NumPy is faster, and a process that never imports PyTorch starts sooner and needs roughly 200 MB less memory.
 """
 
 
@@ -155,7 +155,7 @@ r"""
 
 `cartpoles(16)` creates sixteen CartPoles in Gymnasium's own vector environment, in which each line of NumPy moves all of the carts.
 As in [Chapter 7](ch07_environments.ipynb), the frame after the end of an episode is only a reset, and the `real` mask says which frames count.
-In a reset frame, the policy still *sees* the last observation of the old episode, so in `gae`, `values[t + 1]` is right after a truncation, too.
+In a reset frame, the policy still *sees* the last observation of the old episode, so `gae` can use `values[t + 1]` even after a truncation.
 """
 
 
@@ -181,9 +181,9 @@ class Stepper:
 
 # %% [markdown]
 r"""
-A sampler does this 64 times and turns the frames into rows.
+A sampler calls `step` 64 times and turns the frames into rows.
 A row is one step of one environment: the observation, the action, $\log \pi_{old}(a \mid s)$, the advantage, and the *target* $\hat A_t + V(s_t)$ for the critic.
-The sampler computes the last three for the whole fragment at once, with the weights that chose the actions, so the learner can use the rows as they arrive.
+The sampler computes the last three for the whole fragment at once, with the weights that chose the actions.
 """
 
 
@@ -234,8 +234,7 @@ About one frame in twenty-five is a reset, because a fresh policy's episodes las
 If you left these frames in, they'd teach the critic that a fallen pole is as good as a fresh start.
 The mistake is easy to miss, because the better the agent gets, the fewer resets there are.
 
-The rows take less than 100 kB, so Ray sends them inside the reply to the caller (Chapter 8), which is your notebook.
-They're needed there, because the learner runs in the notebook.
+The rows take less than 100 kB, so Ray sends them directly to your notebook, where the learner runs.
 """
 
 # %% [markdown]
@@ -247,7 +246,7 @@ One `ray.put` stores them, and every sampler gets a reference to them (Chapter 8
 
 Write `weight_sync`, which takes a policy and a list of samplers, and sends the policy's current weights to all of them.
 `policy.weights()` returns the weights, and a sampler's `set_weights` method takes them.
-The check calls your function before and after a change of the policy, and looks at what arrives at each sampler.
+The check calls your function before and after the policy's weights change, and looks at what arrives at each sampler.
 """
 
 
@@ -283,14 +282,13 @@ quiz("sync_then_sample", sync_then_sample)
 r"""
 ## PPO clips its objective, so that moving too far gains nothing
 
-How should the policy change?
 An action with a positive advantage should become more likely, and one with a negative advantage less likely.
 The [**probability ratio**](../docs/glossary.md#probability-ratio) compares how likely the action is now with how likely it was for the sampler that chose it:
 
 $$r_t(\theta) = \frac{\pi_\theta(a_t \mid s_t)}{\pi_{\theta_{old}}(a_t \mid s_t)} = \exp\bigl(\log \pi_\theta(a_t \mid s_t) - \log \pi_{\theta_{old}}(a_t \mid s_t)\bigr)$$
 
 PPO uses each row ten times, but an advantage was measured under the *old* policy and says little about a policy that's far from it.
-TRPO, PPO's predecessor (Schulman et al. 2015), limits the KL divergence between the two policies to a [trust region](../docs/glossary.md#trust-region), which takes more than ordinary gradient steps.
+TRPO, PPO's predecessor (Schulman et al. 2015), keeps the new policy inside a [trust region](../docs/glossary.md#trust-region) around the old one, which takes more than ordinary gradient steps.
 PPO makes do with ordinary ones, because it [**clips**](../docs/glossary.md#clipped-objective) its objective (Schulman et al. 2017, equation 7):
 
 $$L^{CLIP}(\theta) = \hat{\mathbb E}_t\bigl[\min\bigl(r_t(\theta) \hat A_t,\ \mathrm{clip}(r_t(\theta), 1 - \epsilon, 1 + \epsilon) \hat A_t\bigr)\bigr]$$
@@ -304,7 +302,7 @@ predict("clipped_value", ...)
 
 # %% [markdown]
 r"""
-Equation 9 subtracts the critic's squared error $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$ and adds a small [entropy bonus](../docs/glossary.md#entropy-bonus), because the entropy $S$ is large as long as the policy tries different actions:
+Equation 9 also subtracts the critic's squared error, $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$, and adds a small [entropy bonus](../docs/glossary.md#entropy-bonus) $S$, so that the policy keeps trying different actions:
 
 $$L^{CLIP+VF+S}(\theta) = \hat{\mathbb E}_t\bigl[L_t^{CLIP}(\theta) - c_1 L_t^{VF}(\theta) + c_2 S[\pi_\theta](s_t)\bigr]$$
 
@@ -353,7 +351,7 @@ if passed("ppo_loss"):
 
 # %% [markdown]
 r"""
-The value is $-1.5$: the action has become more likely although its advantage is negative, and the clip doesn't soften that.
+The value is $-1.5$: the action has become more likely although its advantage is negative, and the clip doesn't limit how much that counts.
 Your function has drawn the paper's Figure 1, and the gray band is $1 \pm \epsilon$.
 On a flat part, the gradient is zero, so the row pushes the policy no further.
 """
@@ -374,7 +372,7 @@ In an epoch, the learner goes through all rows of the batch once, in a new rando
 The order matters because neighboring rows are alike: 512 consecutive rows cover only about 32 time steps of one sampler's environments.
 
 Write `minibatches`, which takes a batch, the size of a minibatch, and a NumPy random generator, and yields the minibatches of one epoch.
-The batch is a dict of tensors of equal length, its *columns*, and whatever you do to one column, you must do to all.
+The batch is a dict of tensors of equal length, its *columns*, and every column must get the same order.
 """
 
 
@@ -430,13 +428,13 @@ Write `train_step`, which takes a policy, an optimizer, and a minibatch with the
 It computes `ppo_loss` with normalized advantages and the default $\epsilon$, $c_1$, and $c_2$, takes one step of the optimizer, and returns the loss.
 Before the step, it clips the gradient of all parameters together to a norm of at most 0.5 (`nn.utils.clip_grad_norm_`), so that one odd minibatch can't ruin the policy ([gradient clipping](../docs/glossary.md#gradient-clipping)).
 
-The check takes two steps with a small policy and compares all of its parameters with what they should be.
+The check compares all parameters of a small policy after two steps.
 """
 
 
 # %%
 def train_step(policy, optimizer, minibatch):
-    """Take one step of the optimizer on the PPO loss of a minibatch; return that loss as a float: `loss.item()`."""
+    """Take one step of the optimizer on the PPO loss of a minibatch; return that loss (`loss.item()`)."""
     ### BEGIN SOLUTION
     logits, values = policy(minibatch["obs"])
     logp, entropy = likelihood(logits, minibatch["actions"])
@@ -499,15 +497,14 @@ r"""
 At the start of the first epoch, no row is outside.
 Then the policy moves away from the one that collected the rows, and some rows leave the band.
 Other rows can push them back in, so the bars don't have to rise in every epoch.
-If hardly any row is outside, your steps are small; if most rows are, more epochs are a waste.
+If hardly any row is outside, your steps are small; if most rows are, further epochs gain little.
 """
 
 # %% [markdown]
 r"""
 ## Train an agent, and test it on new episodes
 
-`started` starts the samplers and stops them at the end of its block, even after an error.
-`joined` concatenates the rows that they return.
+These two functions start the samplers and concatenate their rows:
 """
 
 
@@ -555,20 +552,20 @@ def evaluate(weights, make_envs, seed, episodes=100):
 # %% [markdown]
 r"""
 Write `solve_cartpole`, which takes `make_envs` (a function like `cartpoles`), a seed, and the number of samplers, and returns the trained weights and the learning curve.
-Start the samplers, and then repeat these steps until a test reaches STOP or LIMIT steps are used up:
+Start the samplers, and then repeat the following until a test reaches STOP, or until the samplers have taken LIMIT steps:
 
 1. Send the weights.
-2. Have *all* samplers collect, and only then fetch their rows.
-3. Go over the minibatches EPOCHS times.
+2. Have *all* samplers collect, and then fetch their rows.
+3. Train for EPOCHS epochs.
 4. Test the policy, with a new seed such as `seed + len(curve)`.
 
 You have all the parts: `started`, `weight_sync`, `joined`, `minibatches`, `train_step`, and `evaluate`.
 Call `torch.manual_seed(seed)` before you create the policy, and use Adam with our learning rate (`fused=True` makes it faster).
-`curve` has one tuple per iteration: the total steps so far, the total seconds so far (best without those of the tests), and the test's mean return.
+`curve` has one tuple per iteration: the total steps so far, the total seconds so far (ours leave out the tests), and the test's mean return.
 
 The check uses CartPoles whose observations are multiplied by a random 4 × 4 matrix, so only weights that were trained on them work.
-On new episodes, your agent must reach 475.
-The check tries up to three seeds, for a few seconds each, but it stops early if an agent is far too weak to be merely unlucky.
+It requires a mean return of 475 on new episodes.
+It tries up to three seeds, for a few seconds each, but it gives up at once if an agent is far below 475.
 """
 
 
@@ -630,7 +627,7 @@ if runs:
 
 # %% [markdown]
 r"""
-Most runs need 15,000 to 35,000 steps and a few seconds.
+Most runs need 10,000 to 35,000 steps and a few seconds.
 The curve may stall or fall back, because every iteration learns from new experience, and a policy that's better overall can be worse in some states.
 Seeds differ so widely that a comparison of two algorithms with one seed each tells you next to nothing.
 
@@ -652,7 +649,7 @@ if runs:
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect the seconds of seed 0 from the whole room, and ask for the spread.
+Collect the seconds of seed 0 from the whole room, and look at the spread.
 The curves of one seed agree across machines at first and drift apart later, because floating-point sums in a different order are enough for that.
 """
 
@@ -704,18 +701,17 @@ if runs:
     axes.set(xlabel="milliseconds per iteration", title="Where the time of an iteration goes")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     for samplers in (1, 2):
-        told = [f"{run['curve'][-1][1]:.1f} s, {len(run['curve']) - 1} iterations" for run in runs[samplers]]
-        print(f"samplers: {samplers}   to a mean return of {STOP}: {'; '.join(told)}")
+        told = [f"{run['curve'][-1][1]:.1f} s in {len(run['curve']) - 1} iterations" for run in runs[samplers]]
+        print(f"to a mean return of {STOP}, with samplers = {samplers}: {'; '.join(told)}")
 
 # %% [markdown]
 r"""
 More samplers can shorten only the violet part, and that's the short one (Amdahl's law, Chapter 8).
 It isn't even halved, because a few lines of NumPy take nearly as long for 16 carts as for 32, and there's a second actor to call.
-If other programs need your cores, it may even grow.
 The green parts do nearly the same work, so a difference between them is mostly noise.
 
 The seconds to the target depend mostly on the number of iterations, which varies with the experience.
-So if your two lines differ by more than the bars do, that's luck.
+So if the two printed lines differ by more than the bars do, that's luck.
 
 In games, robotics, and physics simulations, an environment step can take a millisecond or more.
 Then sampling takes most of the time, and more samplers pay off.
@@ -737,11 +733,11 @@ r"""
 The next cell gives RLlib's PPO the same vector environment and the same sizes: environments, steps per batch, epochs, minibatch, and layers.
 RLlib's EnvRunner samples in this notebook's process, so nothing has to be sent; your program has two samplers.
 
-**Predict:** your program makes how many times as many steps per second as RLlib?
+**Predict:** by what factor does your program make more steps per second than RLlib?
 """
 
 # %% tags=["demo"]
-predict("ours_over_rllib", ...)  # times as many
+predict("ours_over_rllib", ...)
 
 # %% tags=["demo"]
 from ray.rllib.algorithms.ppo import PPOConfig
@@ -773,10 +769,10 @@ if runs:
 
 # %% [markdown]
 r"""
-Both programs moved the same carts and did nearly the same arithmetic in their networks.
-The difference is what yours leaves out:
+Both programs ran the same simulation and did nearly the same arithmetic in their networks.
+RLlib spends the extra time on what your program leaves out:
 
-- **Episodes.** RLlib appends every single step to an *episode* object, in Python, so it can return whole episodes with any observations and infos; yours stacks arrays and forgets where an episode began.
+- **Episodes.** RLlib appends every single step to an *episode* object, in Python, so it can return whole episodes with any observations and infos; your program keeps only arrays.
   By default, RLlib also steps its environments one after the other, which works for every environment.
 - **Connectors**, pipelines that can flatten, stack, normalize, mask, and pad data, both on the way to the network in every step and on the way to the learner.
 - **A general learner** that supports many modules, several GPUs, a KL penalty beside the clip, and statistics of every quantity.
@@ -785,7 +781,7 @@ The difference is what yours leaves out:
 
 So two hundred lines beat RLlib on a toy problem, but don't conclude that you should write your own.
 With a slow simulator, the simulator takes nearly all of the time, and RLlib's overhead hardly shows.
-What you've gained is that you can read RLlib now: the settings in the next chapter have the names that you've met here.
+What you've gained is that you can read RLlib now: many settings in the next chapter have names that you've met here.
 
 A fairer question is how many seconds each program needs to reach the target.
 `python benchmarks/cartpole.py`, in the course's repository, answers it with five seeds each, in a few minutes.
@@ -808,12 +804,9 @@ r"""
 - **Reset frames** look like experience and raise no error.
   Mask them.
 - **`old_logp` must come from the weights that chose the action.** If you recompute it with the *current* weights, every ratio is 1.
-- **Columns that are shuffled separately** pair observations with the actions of other rows.
 - **Without `zero_grad`**, the gradients of all minibatches add up, and the agent still learns a little.
 - **`~` works only on booleans:** it turns a `uint8` 1 into 254.
   Write `1.0 - terminated`.
-- **The first good test** is partly luck.
-  Test again on new episodes.
 - **A test without exploration can hide a bug.** Even if the samplers always use their initial weights, their experience may be enough for the agent to pass.
   Check that the weights you send change from one iteration to the next.
 

@@ -98,7 +98,7 @@ def _expect_clipped(answer: Answer) -> None:
             expect_close(
                 loss,
                 -gain,
-                f"The loss came out as {loss:.3g}.",
+                f"The loss came out as {loss:.3g}. With c₁ = c₂ = 0, it's the negative of the row's min(…).",
                 atol=1e-6,
                 mistakes={
                     f"The loss came out as {loss:.3g}. That's the objective, which PPO maximizes; the loss is to be minimized.": gain,
@@ -163,7 +163,7 @@ def _loss(answer: Answer, rows: dict, settings: dict) -> float:
     )
     for name in seen["cut_off"]:
         raise Wrong(f"No gradient flows from the loss to {name}: `detach`, `item`, and NumPy cut it off.")
-    return seen["loss"][0]
+    return seen["loss"][0] + 0.0  # no "-0" in a message
 
 
 def _loss_of(rows: dict, epsilon: float = 0.2, c1: float = 0.5, c2: float = 0.01) -> float:
@@ -255,12 +255,12 @@ def _order_of(minibatches: list[Any], rows: dict, size: int) -> list:
     """Return the order in which the rows came, once it is certain that each came once and in one piece."""
     parts = [_columns_of(each, rows) for each in minibatches]
     sizes = [len(part["actions"]) for part in parts]
-    expect(sizes and max(sizes) <= size, f"Your minibatches have the sizes {sizes}.")
+    expect(sizes and max(sizes) <= size, f"Your minibatches have the sizes {sizes}; `size` was {size}.")
     expect(min(sizes) > 0, f"Your minibatches have the sizes {sizes}: the loss of an empty one would be NaN.")
     obs, came, logp = (np.concatenate([part[name] for part in parts]) for name in ("obs", "actions", "logp"))
     missing, twice = len(np.setdiff1d(rows["actions"], came)), len(came) - len(np.unique(came))
-    expect(not missing, f"{missing} rows of the batch were in none of the minibatches.")
-    expect(not twice, f"In one epoch, {twice} rows came a second time.")
+    expect(not missing, f"Of the batch's {len(rows['actions'])} rows, the minibatches lacked {missing}.")
+    expect(not twice, f"Some rows came more than once in one epoch, which had {twice} too many.")
     strange = np.setdiff1d(came, rows["actions"]).tolist()
     expect(not strange, f"Some rows aren't in the batch: those with the actions {strange}.")
     fits = np.allclose(obs[:, 0], came) and np.allclose(logp, came / 8)
