@@ -12,7 +12,7 @@ Two hundred lines of code learn to balance a pole in seconds.
 - run PPO on Ray, with several samplers and one learner;
 - keep reset frames out of the experience;
 - train an agent that balances CartPole's pole for the full 500 steps, and test it fairly;
-- measure where the time of an iteration goes, and say what more samplers can and can't do about it.
+- measure where the time of an iteration goes, and how much of it more samplers can save.
 """
 
 # %%
@@ -133,7 +133,7 @@ def perceptron(layers, x):
 r"""
 ## An advantage says how much better than expected a step turned out
 
-You wrote `gae` in [Chapter 8](ch08_rollouts.ipynb), which explains how it treats the two kinds of end.
+You wrote `gae` in [Chapter 8](ch08_rollouts.ipynb), which explains how it treats the two ways an episode can end.
 Here's our version:
 """
 
@@ -302,11 +302,11 @@ predict("clipped_value", ...)
 
 # %% [markdown]
 r"""
-Equation 9 also subtracts the critic's squared error, $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$, and adds a small [entropy bonus](../docs/glossary.md#entropy-bonus) $S$, so that the policy keeps trying different actions:
+Equation 9 also subtracts the critic's squared error, $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$, and adds the policy's entropy $S$ as a small [entropy bonus](../docs/glossary.md#entropy-bonus), so that the policy keeps trying different actions:
 
 $$L^{CLIP+VF+S}(\theta) = \hat{\mathbb E}_t\bigl[L_t^{CLIP}(\theta) - c_1 L_t^{VF}(\theta) + c_2 S[\pi_\theta](s_t)\bigr]$$
 
-PPO *maximizes* this objective, and PyTorch's optimizers *minimize*, so the loss is its negative.
+PPO *maximizes* this objective, and PyTorch's optimizers *minimize*, so the loss is the negative of the objective.
 
 Write `ppo_loss`, which takes tensors with one number per row and returns the loss as a tensor with a single number.
 The check starts with a few single rows, including the one from your prediction.
@@ -460,7 +460,7 @@ With `logp.detach()` in its place, the ratio would always be 1, the loss would n
 # %% [markdown]
 r"""
 Now look inside an iteration.
-Before its first gradient step, the policy is still the one that collected the rows, so all ratios must be 1.
+Before the first gradient step, the policy is still the one that collected the rows, so all ratios must be 1.
 
 **Predict:** an iteration has ten epochs.
 At the start of the tenth epoch, what percentage of the rows has a ratio outside $1 \pm 0.2$?
@@ -497,7 +497,7 @@ r"""
 At the start of the first epoch, no row is outside.
 Then the policy moves away from the one that collected the rows, and some rows leave the band.
 Other rows can push them back in, so the bars don't have to rise in every epoch.
-If hardly any row is outside, your steps are small; if most rows are, further epochs gain little.
+If hardly any row is outside, your gradient steps are small; if most rows are, further epochs gain little.
 """
 
 # %% [markdown]
@@ -597,7 +597,7 @@ check("solve_cartpole", solve_cartpole)
 # %% [markdown] tags=["solution"]
 r"""
 All of the `sample.remote()` calls come before the `ray.get`; otherwise, the samplers collect one after the other (Chapter 1).
-The samplers wait while the learner learns, and the learner waits while they collect; the next section measures what that costs.
+The samplers wait while the learner learns, and the learner waits while the samplers collect; the next section measures what that costs.
 """
 
 # %% [markdown]
@@ -733,7 +733,7 @@ r"""
 The next cell gives RLlib's PPO the same vector environment and the same sizes: environments, steps per batch, epochs, minibatch, and layers.
 RLlib's EnvRunner samples in this notebook's process, so nothing has to be sent; your program has two samplers.
 
-**Predict:** by what factor does your program make more steps per second than RLlib?
+**Predict:** what do you get if you divide your program's steps per second by RLlib's?
 """
 
 # %% tags=["demo"]
@@ -773,11 +773,9 @@ Both programs ran the same simulation and did nearly the same arithmetic in thei
 RLlib spends the extra time on what your program leaves out:
 
 - **Episodes.** RLlib appends every single step to an *episode* object, in Python, so it can return whole episodes with any observations and infos; your program keeps only arrays.
-  By default, RLlib also steps its environments one after the other, which works for every environment.
 - **Connectors**, pipelines that can flatten, stack, normalize, mask, and pad data, both on the way to the network in every step and on the way to the learner.
 - **A general learner** that supports many modules, several GPUs, a KL penalty beside the clip, and statistics of every quantity.
 - **Fault tolerance.** By default, RLlib replaces EnvRunners that die, and it can save a training run and resume it.
-  If one of your samplers dies, `ray.get` raises an error, and that's the end.
 
 So two hundred lines beat RLlib on a toy problem, but don't conclude that you should write your own.
 With a slow simulator, the simulator takes nearly all of the time, and RLlib's overhead hardly shows.

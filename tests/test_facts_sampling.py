@@ -328,12 +328,10 @@ def test_rllib_normalizes_advantages_once_for_the_whole_batch():
     assert "module_advantages - module_advantages.mean()" in source
 
 
-def test_rllib_replaces_env_runners_and_steps_environments_one_after_the_other_by_default():
+def test_rllib_replaces_env_runners_that_die_by_default():
     from ray.rllib.algorithms.ppo import PPOConfig
 
-    config = PPOConfig()
-    assert config.restart_failed_env_runners
-    assert config.gym_env_vectorize_mode == "sync"
+    assert PPOConfig().restart_failed_env_runners
 
 
 def source_of_ray(path):
