@@ -4,15 +4,16 @@ r"""
 
 RLlib trains the agent, and what you keep is a checkpoint: a folder with a network in it.
 
-*About 95 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
+*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
 
 **What you will be able to do**
 
-- configure RLlib's PPO, and train it while you watch its curve grow;
-- read a result, even of an iteration in which no episode ended, and know what its mean is a mean of;
-- save an algorithm to a folder, know what is in it, and continue from there;
-- use the trained network without an algorithm or a running Ray: from an observation to an action in three lines;
-- test the agent fairly, and watch it play;
+- configure RLlib's PPO, and train it while you watch its learning curve;
+- read the result of an iteration, even if no episode has ended yet;
+- tell from five numbers whether the critic and the policy are learning;
+- save an algorithm to a folder, inspect the folder, and continue training from it;
+- use the trained network without an algorithm and without a running Ray;
+- test an agent on fresh episodes, and watch it act;
 - find out why an agent learns nothing.
 """
 
@@ -29,7 +30,7 @@ import pandas
 import torch
 from gymnasium.spaces import flatten
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
 from coursekit.given.ch11_rllib_ppo import built
 from coursekit import Drawn, film
 
@@ -45,165 +46,165 @@ from ray.rllib.core.rl_module.rl_module import RLModule
 
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False)
-keep = tempfile.TemporaryDirectory()  # for checkpoints; deleted when the notebook is closed
+keep = tempfile.TemporaryDirectory()  # for checkpoints; deleted when you close the notebook
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans ninety-five minutes, with `evaluate` as homework.
-Have the class run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
-`num_cpus=4` is a promise, not a measurement: four EnvRunners will live at once, each asks for one logical CPU, and on two cores they share.
+The run sheet plans a hundred minutes, with `evaluate` as homework.
+Have everyone run the two cells above right away: importing RLlib and starting Ray take about fifteen seconds on a small laptop.
+`num_cpus=4` declares four CPUs, whatever the machine has: four EnvRunners will run at the same time, each reserves one logical CPU, and on two cores they share.
 """
 
 # %% [markdown]
 r"""
-## A configuration reads like a sentence
+## `PPOConfig` holds all settings of a training run
 
-In chapter 10 you wrote PPO; from here on RLlib runs it.
-You say *what* you want in a `PPOConfig`.
-Nothing happens until `build_algo()` turns it into an **algorithm**: a learner, and *EnvRunners*, which are chapter 10's samplers.
+In Chapter 10, you wrote PPO, and from here on, RLlib runs it.
+You describe what you want in a `PPOConfig`.
+Nothing happens until its `build_algo()` method builds an [algorithm](../docs/glossary.md#algorithm): a learner and several [EnvRunners](../docs/glossary.md#envrunner), which are the samplers of Chapter 10.
 
-![A config is built into an algorithm with a learner and EnvRunners; train returns a result; save writes a folder; from the folder comes an algorithm that trains on, or the network alone, for a program of yours](../img/ch11_parts.svg)
+![A config is built into an algorithm with a learner and EnvRunners; train returns a result; save writes a folder; from the folder comes an algorithm that continues training, or the network alone, for a program of yours](../img/ch11_parts.svg)
 
-You know nearly all its settings under other names:
+You already know most of the settings under other names:
 
-| chapter 10 | RLlib | method |
+| Chapter 10 | RLlib | method |
 |---|---|---|
 | number of samplers | `num_env_runners` | `.env_runners(...)` |
-| environments in each sampler | `num_envs_per_env_runner` | `.env_runners(...)` |
-| `ENVS * STEPS`, steps of one iteration | `train_batch_size_per_learner` | `.training(...)` |
+| environments per sampler | `num_envs_per_env_runner` | `.env_runners(...)` |
+| `ENVS * STEPS`, the steps of one iteration | `train_batch_size_per_learner` | `.training(...)` |
 | `EPOCHS`, `MINIBATCH` | `num_epochs`, `minibatch_size` | `.training(...)` |
 | `GAMMA`, `LAMBDA`, `LEARNING_RATE` | `gamma`, `lambda_`, `lr` | `.training(...)` |
+| ε, $c_1$, $c_2$ of the loss | `clip_param`, `vf_loss_coeff`, `entropy_coeff` | `.training(...)` |
+| gradients clipped to a norm of 0.5 | `grad_clip` | `.training(...)` |
 | width of the layers | `DefaultModelConfig(fcnet_hiddens=[...])` | `.rl_module(...)` |
 | actor and critic are two networks | `DefaultModelConfig(vf_share_layers=False)` | `.rl_module(...)` |
 
-Chapter 10 used 10 epochs, minibatches of 512, λ = 0.95 and a learning rate of 0.002.
-RLlib's defaults differ:
+Two settings are new: `use_kl_loss` adds a penalty for moving far from the policy that collected the batch, and `vf_clip_param` limits the critic's squared error.
+RLlib's defaults differ from the values in Chapter 10:
 """
 
 # %% tags=["demo"]
-names = ["num_env_runners", "num_envs_per_env_runner", "total_train_batch_size"]
-names += ["num_epochs", "minibatch_size", "gamma", "lambda_", "lr"]
-pandas.Series({name: getattr(PPOConfig(), name) for name in names}, dtype=object).to_frame("PPO's default")
+chapter_10 = {"total_train_batch_size": 2048, "num_epochs": 10, "minibatch_size": 512, "gamma": 0.99, "lambda_": 0.95}
+chapter_10 |= {"lr": 0.002, "clip_param": 0.2, "vf_loss_coeff": 0.5, "entropy_coeff": 0.01, "grad_clip": 0.5}
+chapter_10 |= {"use_kl_loss": False, "vf_clip_param": "no limit"}
+defaults = {name: getattr(PPOConfig(), name) for name in chapter_10}
+pandas.DataFrame({"Chapter 10": chapter_10, "PPO's default": defaults}, dtype=object)
 
 # %% [markdown]
 r"""
-The learning rate is a fortieth of chapter 10's.
-The defaults are cautious, made for problems that take millions of steps, and thirty passes over each batch make up for some of that.
-With fewer epochs, as here, training on a small problem is several times faster with a larger rate, so change the rate first.
-`total_train_batch_size` is what all learners get together; with one learner, it is the batch.
+The first default to change is `vf_clip_param`: wherever returns are larger than about 3, it keeps the critic from learning, as you'll measure below.
+The second is the learning rate, a fortieth of Chapter 10's.
+With few epochs, a small problem usually needs a larger one.
 
-Read a whole configuration aloud:
+Here is a complete configuration:
 """
 
 
 # %%
 def cartpole_config(runners):
-    """Return PPO for CartPole, played by this number of EnvRunners."""
+    """Return PPO for CartPole with this number of EnvRunner processes; with 0, the notebook's process samples."""
     return (
         PPOConfig()
         .environment("CartPole-v1")
-        .env_runners(num_env_runners=runners, num_envs_per_env_runner=2)  # with 0 of them, this process plays
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False))
         .training(
-            train_batch_size_per_learner=2000,  # steps of one iteration, or a few more, shared out among the runners
+            train_batch_size_per_learner=2000,  # steps per iteration, divided among the EnvRunners
             minibatch_size=250,
             num_epochs=8,
             lambda_=0.95,
             lr=0.003,
+            vf_clip_param=1e4,  # effectively no limit
         )
-        .debugging(seed=0, log_sys_usage=False)  # without the monitor of the machine, which slows every stop
+        .debugging(seed=0, log_sys_usage=False)  # without RLlib's monitor of the machine, which stops slowly
     )
 
 
 # %% [markdown]
 r"""
-The chapter's second problem is a corridor.
-Yours in chapter 7 began anywhere in its left half; coursekit's begins every episode on square 0.
-A step costs 0.1, and the one that reaches the exit at the far end pays 1.
-RLlib finds it by its name, and every EnvRunner imports the module before the colon.
-An option of the environment, here its length, goes beside the name:
+The chapter's second problem is a corridor, in which every episode starts on square 0, not anywhere in the left half as in Chapter 7.
+A step costs 0.1, and the step that reaches the exit at the far end earns 1.
+(RLlib's example of the same name charges 0.01 per step.)
+RLlib finds the environment by its name, because every EnvRunner imports the module before the colon:
 """
 
 
 # %%
 def corridor_config(length):
-    """Return PPO for a corridor of `length` squares, played in this process in four environments."""
+    """Return PPO for a corridor of `length` squares, sampled in this process in four environments."""
     return (
         PPOConfig()
         .environment("coursekit.given.environments:SimpleCorridor-v0", env_config={"length": length})
         .env_runners(num_env_runners=0, num_envs_per_env_runner=4)
-        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
-        .training(train_batch_size_per_learner=512, minibatch_size=128, num_epochs=6, lr=0.003)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32], vf_share_layers=False))
+        .training(train_batch_size_per_learner=512, minibatch_size=128, num_epochs=6, lr=0.003, vf_clip_param=1e4)
         .debugging(seed=0, log_sys_usage=False)
     )
 
 
 # %% [markdown]
 r"""
-The methods may come in any order, and each changes the config in place *and* returns it, which is why they chain.
-To change a config without touching the original, take `config.copy(copy_frozen=False)` first: building an algorithm freezes its config, but you can change the copy.
-Instead of a name you can also pass your own class, whose constructor takes the options as one dictionary.
-Configurations in older tutorials are written differently: [Old names](../docs/old_names.md) translates them.
+Each method changes the config in place *and* returns it, so you can chain them.
+`build_algo()` works on a copy, so you can change your config and build it again.
+Only the algorithm's own `algo.config` is frozen, and `algo.config.copy(copy_frozen=False)` returns a copy that you can change.
+Older tutorials write configurations differently: [Old names](../docs/old_names.md) translates them.
 """
 
 # %% [markdown]
 r"""
-## The result is a dictionary of dictionaries, and five entries answer most questions
+## `train()` returns a nested dictionary, and five entries answer most questions
 
-`algo.train()` runs one iteration and returns a **result**.
-The next cell trains on CartPole with tiny iterations of ten steps, five in each of two environments, and reads from every result what people usually want to know.
-A runner steps its environments together, so now and then there is one more step.
+`algo.train()` runs one iteration and returns a *result*.
+The next cell trains on CartPole with tiny iterations of ten steps (now and then eleven), five in each of two environments, and reads a few entries of every result.
+`built` calls `config.build_algo()`, and when the block ends, `algo.stop()`, because the EnvRunners of an algorithm that you never stop keep running.
 
-`built` calls `config.build_algo()`, and `algo.stop()` when the block ends, even with an error.
-An algorithm that is never stopped leaves its EnvRunners running.
-
-**Predict:** what is the mean return after the first iteration?
+**Predict:** an untrained agent keeps the pole up for about 20 steps.
+How many iterations of five steps per environment does it take until a result has a mean return?
 """
+
+# %% tags=["demo"]
+predict("first_mean", ...)  # iterations
 
 # %% tags=["demo"]
 rows = []
 with built(cartpole_config(runners=0).training(train_batch_size_per_learner=10, minibatch_size=10)) as algo:
     for _ in range(14):
         result = algo.train()
-        played = result["env_runners"]
+        sampled = result["env_runners"]
         rows.append({
             "training_iteration": result["training_iteration"],
             "num_env_steps_sampled_lifetime": int(result["num_env_steps_sampled_lifetime"]),
-            "num_episodes_lifetime": int(played["num_episodes_lifetime"]),
-            "episode_return_mean": played.get("episode_return_mean", "not there"),
+            "num_episodes_lifetime": int(sampled["num_episodes_lifetime"]),
+            "episode_return_mean": sampled.get("episode_return_mean", "not there"),
         })
-pandas.DataFrame(rows).set_index("training_iteration")
+first_mean = next((row["training_iteration"] for row in rows if row["num_episodes_lifetime"]), len(rows))
+display(pandas.DataFrame(rows).set_index("training_iteration"))
+measured("first_mean", first_mean)
 
 # %% [markdown]
 r"""
-At first *there is none*.
-A return is known only when its episode ends, and after five steps no pole has fallen.
-Until the first one does, `result["env_runners"]["episode_return_mean"]` raises a KeyError.
-Afterwards it is **NaN** in every iteration in which no episode ends.
-That is no mistake: environments with long episodes begin like this.
+A return is known only when its episode ends, and after five steps, no pole has fallen.
+Until the first episode ends, `result["env_runners"]["episode_return_mean"]` raises a `KeyError`.
+After that, it's **NaN** in every iteration in which no episode ends.
 Be ready for both:
 
 ```python
 result["env_runners"].get("episode_return_mean", float("nan"))
 ```
 
-Where there is a number, it is a mean over episodes that *ended in this iteration*.
-The setting `metrics_num_episodes_for_smoothing`, 100 by default, limits it to the last hundred of them, shared out among the runners; it does not reach back into earlier iterations.
-So a single episode may be behind it, as in the last column above.
-And in these episodes the agent was still trying things.
+If there is a number, it's the mean over the episodes that *ended in this iteration*, and at most over the last 100 of them (`metrics_num_episodes_for_smoothing`, divided among the EnvRunners).
+It doesn't reach back into earlier iterations, so it may come from a single episode, as in the last column above.
+Here is where to find the rest:
 
-Here is the rest:
-
-| you ask | look at |
+| question | entry |
 |---|---|
-| the return of the episodes | `result["env_runners"]["episode_return_mean"]`, also `_min`, `_max` |
-| their length | `result["env_runners"]["episode_len_mean"]` |
-| how many steps so far | `result["num_env_steps_sampled_lifetime"]` |
-| how many iterations, how long | `result["training_iteration"]`, `result["time_total_s"]` |
-| how the learner is doing | `result["learners"]["default_policy"]`: `policy_loss`, `vf_loss`, `entropy` |
+| How large are the returns? | `result["env_runners"]["episode_return_mean"]`, also `_min`, `_max` |
+| How long are the episodes? | `result["env_runners"]["episode_len_mean"]` |
+| How many steps so far? | `result["num_env_steps_sampled_lifetime"]` |
+| How many iterations, and how long did they take? | `result["training_iteration"]`, `result["time_total_s"]` |
+| How is the learner doing? | `result["learners"]["default_policy"]`: the losses and more, for the network of that name |
 
-`"default_policy"` is the name of the one network; with several agents there are several.
-Everything else is counters and stopwatches:
+The other entries are counters and timers:
 """
 
 # %% tags=["demo"]
@@ -221,18 +222,18 @@ quiz("first_iteration", first_iteration)
 
 # %% [markdown]
 r"""
-Now write the loop that all training needs: train until it is good enough.
-The check runs it first on algorithms with prepared results: in one the mean is missing at first and NaN now and then, one never gets there, and one has an environment that breaks.
+Write `learns_corridor`, the loop that every training run needs: it trains until the mean return is good enough.
+The check first runs it on prepared results, in which the mean may be missing or NaN, or an environment breaks.
 Then it lets PPO learn a corridor, with up to three seeds.
 """
 
 
 # %%
 def learns_corridor(config, target, most):
-    """Return the mean returns, one of each iteration, NaN where there is none.
+    """Return a list of the mean returns, one per iteration, with NaN where there is none.
 
-    Builds the config and trains until the mean return is at least `target`, for `most` iterations at most.
-    Stops the algorithm in the end, even when training ended with an error; the error reaches the caller.
+    Builds the config, and trains until the mean return is at least `target`, but for at most `most`
+    iterations. Always stops the algorithm, even if training raises an error; the error reaches the caller.
     """
     ### BEGIN SOLUTION
     algo, returns = config.build_algo(), []
@@ -253,18 +254,16 @@ check("learns_corridor", learns_corridor)
 
 # %% [markdown] tags=["solution"]
 r"""
-Every comparison with NaN is false, `nan >= target` as well as `nan < target`.
+Both `nan >= target` and `nan < target` are false.
 So a loop that continues *while the mean is below the target* ends silently at the first NaN, after one iteration.
-Ask whether the target *has been reached*.
+Ask instead whether the target *has been reached*.
 """
 
 # %% [markdown]
 r"""
-Try it.
-In a corridor of twelve squares, the best possible return is 0: ten steps that cost 0.1 and one that pays 1.
-
-**Predict:** how many iterations of 512 steps until the mean return is above −0.2?
-The agent begins nearly at random, and a coin would need more than a hundred steps to the exit.
+Try it on a corridor of twelve squares.
+The best possible return is 0: ten steps that cost 0.1 each, and one that earns 1.
+An untrained agent needs more than a hundred steps on average.
 """
 
 # %% tags=["demo"]
@@ -278,23 +277,101 @@ if passed("learns_corridor"):
 
 # %% [markdown]
 r"""
-It takes a handful of iterations to become nearly perfect.
-The first point flatters: only episodes that *ended in this iteration* count, and with 128 steps in each corridor only the short, lucky ones did.
-The curve stays below the dashed line, because the policy still draws its actions and sometimes steps back.
+After a handful of iterations, the agent is nearly perfect.
+The first point is too optimistic: only episodes that *ended in this iteration* count, and with 128 steps in each corridor, many of the longest ones don't.
+The curve stays below the dashed line because the policy still samples its actions and sometimes steps back.
+"""
 
-## Several runners report a mean of means
+# %% [markdown]
+r"""
+## Above `vf_clip_param`, the critic learns nothing
 
-Several EnvRunners give a second reason to distrust the mean.
-Each time RLlib asks a runner, it gets the mean of the episodes that ended there, and averages these means without asking how many episodes each stands for.
-PPO asks each runner once an iteration.
-Algorithms that ask more often, such as DQN in chapter 13, average means even with a single runner.
-Suppose one runner has finished sixty short episodes with a mean return of 20, and the other a single one of 490.
-The result says 255; the mean over the 61 episodes is 28.
+The critic estimates the return, and its loss is the squared error.
+By default, RLlib clamps the squared error of each step at `vf_clip_param=10`.
+Above that limit, the loss is constant, and a constant has no gradient.
+Here is what PyTorch computes for a critic that estimates 0:
+"""
 
-To see every episode, log it yourself.
-A **callback** is a function that RLlib calls in the EnvRunner, here at the end of each episode.
-An episode may span several iterations: `episode` is only its last piece, and the earlier ones are in `prev_episode_chunks`.
-`reduce="item_series"` keeps all values of an iteration, from all runners, as a list, but a single one arrives as a bare number.
+# %% tags=["demo"]
+for target in (1.0, 3.0, 4.0, 100.0):
+    value = torch.tensor(0.0, requires_grad=True)
+    loss = torch.clamp((value - target) ** 2, 0, 10)
+    loss.backward()
+    print(f"true return {target:3.0f}   loss {loss.item():4.0f}   size of the gradient {abs(value.grad.item()):.0f}")
+
+# %% [markdown]
+r"""
+An error of more than √10 ≈ 3.2 teaches the critic nothing, and CartPole's discounted returns reach 99.
+The usual measure of a critic is its [explained variance](../docs/glossary.md#explained-variance), the fraction of the variance of the returns that its estimates explain: 1 is perfect, 0 is no better than a constant, and a negative value is worse.
+
+The next cell trains CartPole twice, with the default limit and with 10,000, for 15 iterations of 1,000 steps each (3 in quick mode).
+It takes about a minute, and it waits until you've solved `learns_corridor`.
+
+**Predict:** with the default limit, what explained variance does the critic have in the end?
+"""
+
+# %% tags=["demo"]
+predict("explained_variance", ...)  # a fraction: 1 is perfect, 0 is no better than a constant
+
+
+# %%
+def watch_critic(config, iterations):
+    """Train, and return a table with a row per iteration: the mean return, and how the learner is doing."""
+    names, rows = ["vf_explained_var", "vf_loss", "vf_loss_unclipped", "entropy", "mean_kl_loss"], []
+    with built(config) as algo:
+        for _ in track(range(iterations), "training PPO"):
+            result = algo.train()
+            row = {"mean return": result["env_runners"].get("episode_return_mean", np.nan)}
+            rows.append(row | {name: float(result["learners"]["default_policy"][name]) for name in names})
+    return pandas.DataFrame(rows, index=range(1, iterations + 1))
+
+
+# %% tags=["demo"]
+if passed("learns_corridor"):
+    critics = {}
+    for limit in (10, 10_000):
+        config = cartpole_config(runners=0).training(vf_clip_param=limit, train_batch_size_per_learner=1000)
+        critics[f"vf_clip_param={limit:,}"] = watch_critic(config, budget(15, 3))
+    display(pandas.DataFrame({name: table.iloc[-1] for name, table in critics.items()}).round(3))
+    display(measured("explained_variance", critics["vf_clip_param=10"]["vf_explained_var"].iloc[-1]))
+    figure, both = plt.subplots(1, 2, figsize=(9, 2.8), constrained_layout=True)
+    for axes, column in zip(both, ["vf_explained_var", "mean return"], strict=True):
+        for (name, table), colour in zip(critics.items(), ["#94a3b8", "#059669"], strict=True):
+            axes.plot(table[column], "o-", markersize=4, color=colour, label=name)
+        axes.set(xlabel="iteration", title=column)
+    both[0].legend();
+
+# %% [markdown]
+r"""
+With the default limit, the critic explains next to nothing, and `vf_loss` hides it: it can't be larger than 10, whatever the error.
+Without a useful critic, advantages are noisier, and returns may collapse.
+If returns lie between 0 and 1, as in FrozenLake, the default does no harm.
+
+Five entries of `result["learners"]["default_policy"]` tell you how a PPO run is doing:
+
+| entry | how to read it |
+|---|---|
+| `vf_explained_var` | If it stays near 0, the critic isn't learning. |
+| `vf_loss`, `vf_loss_unclipped` | These are the critic's squared error with and without the limit. If they're far apart, raise `vf_clip_param`. |
+| `entropy` | This is how undecided the policy is, at most ln 2 ≈ 0.69 for two actions. If it's near 0 while returns are still low, the policy has stopped exploring too early: raise `entropy_coeff`. |
+| `mean_kl_loss` | This [KL divergence](../docs/glossary.md#kl-divergence) is how far the update has moved the policy from the one that collected the batch. RLlib aims at 0.01 (`kl_target`). If it's many times larger, lower `lr` or `num_epochs`; if it's near 0, hardly anything changes. |
+
+Each number comes from the last minibatch of the iteration, so it fluctuates.
+Other libraries also report a *clip fraction*, the fraction of steps whose ratio left 1 ± ε; RLlib's PPO doesn't.
+"""
+
+# %% [markdown]
+r"""
+## With several EnvRunners, `episode_return_mean` is a mean of means
+
+In each iteration of PPO, every EnvRunner reports the mean over the episodes that ended there, and RLlib averages these means without weighting them by the number of episodes.
+Suppose one EnvRunner has finished 60 short episodes with a mean return of 20, and another has finished one episode with a return of 490.
+The result says 255, but the mean over the 61 episodes is 28.
+
+To see every episode, log its return yourself.
+A [callback](../docs/glossary.md#callback) is a function that RLlib calls at a certain moment, here in the EnvRunner at the end of each episode.
+An episode may span several iterations: `episode` is only its last piece, and the earlier pieces are in `prev_episode_chunks`.
+`reduce="item_series"` keeps all values of an iteration, from all EnvRunners, as a list, but a single value arrives as a bare number.
 """
 
 
@@ -306,24 +383,23 @@ def note_return(episode, prev_episode_chunks, metrics_logger, **more):
 
 
 def every_episode(result):
-    """Return the mean return over all episodes that ended in this iteration, NaN where there is none."""
+    """Return the mean return over all episodes that ended in this iteration, NaN if there is none."""
     returns = np.atleast_1d(result["env_runners"].get("returns", []))
     return returns.mean() if returns.size else float("nan")
 
 
 # %% [markdown]
 r"""
-Long training needs a picture that grows.
-A notebook can update a picture *in place*: `display(figure, display_id=True)` returns a handle, and `handle.update(figure)` draws it again.
+To watch a training run, draw a plot that grows: `display(figure, display_id=True)` returns a handle, and `handle.update(figure)` redraws the figure in place.
 """
 
 
 # %%
 def train_live(algo, iterations, enough):
-    """Return two mean returns of each iteration, over all episodes and RLlib's; stop when the first is `enough`."""
+    """Return two mean returns per iteration, over all episodes and RLlib's; stop when the first is at least `enough`."""
     figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
     picture, means = display(figure, display_id=True), []
-    for _ in range(iterations):
+    for _ in track(range(iterations), "training PPO"):
         result = algo.train()
         means.append((every_episode(result), result["env_runners"].get("episode_return_mean", float("nan"))))
         axes.clear()
@@ -337,23 +413,21 @@ def train_live(algo, iterations, enough):
         picture.update(figure)
         if means[-1][0] >= enough:
             break
-    plt.close(figure)  # or the notebook would show it a second time
+    plt.close(figure)  # otherwise, the notebook would show it a second time
     return means
 
 
 # %% [markdown]
 r"""
-The next cell trains on CartPole for up to a hundred iterations with **four** EnvRunners, and stops early when the pole stays up for 475 of 500 steps.
-Quick mode takes five iterations; set `COURSEKIT_QUICK=1` before you start JupyterLab to get that.
-The cell waits for your `learns_corridor`, so you know what the loop does.
+The next cell trains on CartPole with **four** EnvRunners for up to a hundred iterations, and stops early once the mean return is at least 475 of 500.
+That takes a few minutes; in quick mode (set `COURSEKIT_QUICK=1` before you start JupyterLab), it takes five iterations.
+Ray counts only *logical* CPUs, those you declared in `ray.init`: on two real cores, four EnvRunners sample hardly faster than two, as Chapter 12 measures.
 
-Four runners are four processes that share your machine's cores.
-Ray counts *logical* CPUs, those you named in `ray.init`: on two real cores, four runners play hardly faster than two, and each needs its memory.
-Chapter 12 measures the gain.
-
-**Predict:** does RLlib's mean of means lie above or below the mean over all episodes?
-Which runner finishes fewer episodes: one with long episodes or one with short ones?
+**Predict:** in this run, is RLlib's mean of means usually above or below the mean over all episodes?
 """
+
+# %% tags=["demo"]
+predict("mean_of_means", ..., ["above", "below"])
 
 # %% tags=["demo"]
 if passed("learns_corridor"):
@@ -363,34 +437,33 @@ if passed("learns_corridor"):
         ready = time.perf_counter()
         live_means = train_live(algo, budget(100, 5), enough=475)
         algo.save_to_path(folder)
-    print(f"start {ready - begun:.0f} s, then {(time.perf_counter() - ready) / len(live_means):.1f} s an iteration")
+    print(f"start {ready - begun:.0f} s, then {(time.perf_counter() - ready) / len(live_means):.1f} s per iteration")
     gaps = [rllibs - ours for ours, rllibs in live_means]
-    print(f"RLlib's mean lies {np.nanmean(gaps):+.1f} from that over all episodes, on average, and {max(gaps, key=abs):+.1f} at most")
+    print(f"RLlib's mean minus the mean over all episodes: {np.nanmean(gaps):+.1f} on average, {max(gaps, key=abs):+.1f} at most")
+    display(measured("mean_of_means", "above" if np.nanmean(gaps) > 0 else "below"))
 
 # %% [markdown]
 r"""
-On CartPole a long episode is a good one, and a runner with long episodes finishes few.
-Each of those few weighs more in a mean of means, so RLlib's number tends to flatter.
-The gap is largest while some runners still fail early and others no longer do.
-Where all episodes take about equally long, the two agree.
+In CartPole, a long episode is a good one, and an EnvRunner with long episodes finishes only a few.
+Each of those few counts for more in a mean of means, so RLlib's number tends to be too high.
+If all episodes have about the same length, the two means agree.
 
-The wait before the first point is the start: four Pythons import PyTorch and RLlib.
-In hours of training it does not matter; to try ten settings for a minute each, use `num_env_runners=0`.
+Before the first point, four Python processes import PyTorch and RLlib.
+To try ten settings for a minute each, use `num_env_runners=0`, which saves that time.
 
-`save_to_path` wrote a *checkpoint*.
-The algorithm is stopped; everything below starts from the folder.
+`save_to_path` wrote a checkpoint, from which everything below starts.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 While the curve grows, ask how many episodes are behind each point.
-At 2,000 steps an iteration, the first points rest on a hundred short episodes, the last on four long ones: that is why the end of the curve jumps.
-Half-time: a good moment for a break.
+With 2,000 steps per iteration, the first points rest on about a hundred short episodes, and the last ones on only a few long ones, so the end of the curve fluctuates.
+This is halfway, and a good moment for a break.
 """
 
 # %% [markdown]
 r"""
-## A checkpoint is a folder, and you can look into it
+## A checkpoint is a folder, and you can inspect it
 """
 
 # %% tags=["demo"]
@@ -401,38 +474,38 @@ if passed("learns_corridor"):
 
 # %% [markdown]
 r"""
-The list leaves out two files that every part has.
-`class_and_ctor_args.pkl` says how to build the part again, with its class and arguments; for the algorithm, that is your config.
-`metadata.json` says which Ray wrote it.
+The [checkpoint](../docs/glossary.md#checkpoint) has a folder for each part of the algorithm.
+The list leaves out two files that every part has: `class_and_ctor_args.pkl`, with the part's class and arguments (for the algorithm, your config), and `metadata.json`, with the version of Ray.
 
-| file | what is in it |
+| file | contents |
 |---|---|
-| `algorithm_state.pkl` | counters and averages: iterations, steps, the last returns |
-| `learner_group/learner/state.pkl` | the optimizer's memory (Adam's averages), counters |
+| `algorithm_state.pkl` | counters and averages: iterations, steps, the latest returns |
+| `learner_group/learner/state.pkl` | the optimizer's state (Adam's averages), and counters |
 | `learner_group/learner/rl_module/default_policy/module_state.pkl` | the network's weights |
-| `..._connector.../state.pkl` | what *connectors* remember, as the next section explains; a file of a few bytes remembers nothing |
-| `env_runner/state.pkl`, `env_runner/rl_module/...` | the runners' counters, and the network again, as it plays |
+| `..._connector.../state.pkl` | what *connectors* remember (more on them below); a file of a few bytes means nothing |
+| `env_runner/state.pkl`, `env_runner/rl_module/...` | the EnvRunners' counters, and their copy of the network |
 
-So the folder holds what you need to train on.
-It holds no half-played episodes: a new algorithm begins new ones.
-Of an environment in a module, such as `coursekit.given.environments:SimpleCorridor-v0`, it has only the name; a class from your notebook is pickled with its code.
-The optimizer's memory is about twice the size of the network, because Adam keeps two averages of each weight.
+The folder holds no unfinished episodes: a new algorithm starts new ones.
+If your environment comes from a module, as in `coursekit.given.environments:SimpleCorridor-v0`, the folder has only its name; a class from your notebook is pickled with its code.
 
-`algo.save_to_path(folder)` writes, and `Algorithm.from_checkpoint(folder)` builds a new algorithm from it.
+`Algorithm.from_checkpoint(folder)` builds a new algorithm from the folder.
 Stop the old one first: a new algorithm with four EnvRunners waits for four CPUs, and if the old one holds them, it waits forever.
 
-RLlib writes the parts one by one, and `algorithm_state.pkl` last.
-So a process killed while it saves leaves a folder without that file, and loading it fails.
-A half-*copied* folder is worse, because copying has an order of its own.
+RLlib writes `algorithm_state.pkl` last.
+So if the process is killed while it saves, the folder lacks that file, and loading it fails.
+A half-*copied* folder is worse, because a copy may be made in any order.
 
-**Predict:** the next cell takes a checkpoint of six iterations, deletes its `learner_group`, and loads it.
-Does it raise, and if not, what has the algorithm forgotten?
+**Predict:** the next cell copies the sixth checkpoint of a run, deletes its `learner_group` folder, and loads it.
+What happens?
 """
+
+# %% tags=["demo"]
+predict("without_the_learner", ..., ["it raises an error", "it forgets the iterations", "it forgets the weights"])
 
 
 # %%
 def corridor_in(length, folder, iterations):
-    """Train on a corridor, and save a checkpoint after each iteration into a folder with its number."""
+    """Train on a corridor, and save a checkpoint after each iteration, in a folder named after the iteration."""
     with built(corridor_config(length)) as algo:
         for number in range(1, iterations + 1):
             algo.train()
@@ -440,40 +513,46 @@ def corridor_in(length, folder, iterations):
 
 
 # %% tags=["demo"]
-runs = Path(keep.name) / "corridor"
+runs, sums = Path(keep.name) / "corridor", {}
 corridor_in(10, runs, iterations=6)
 shutil.copytree(runs / "6", runs / "copied")
 shutil.rmtree(runs / "copied" / "learner_group")
 for name in ("6", "copied"):
     algo = Algorithm.from_checkpoint(runs / name)
     weights = algo.learner_group.get_weights()["default_policy"]
-    print(f"{name:7} iteration {algo.iteration}, sum of the weights {sum(float(np.abs(part).sum()) for part in weights.values()):.3f}")
+    sums[name] = sum(float(np.abs(part).sum()) for part in weights.values())
+    print(f"{name:7} iteration {algo.iteration}, sum of the absolute weights {sums[name]:.3f}")
     algo.stop()
+forgot = "weights" if algo.iteration == 6 and sums["6"] != sums["copied"] else "iterations"
 shutil.rmtree(runs / "copied")
+measured("without_the_learner", f"it forgets the {forgot}")
 
 # %% [markdown]
 r"""
-It loads, counts six iterations, and has an untrained network.
-Training then carries on without a word, and the dent in its curve is the only trace.
+It loads without an error and counts six iterations, but its network is untrained.
+If you continue training, the only trace is a dip in the learning curve.
 
-Write `resume_newest`.
-`folder` holds checkpoints like those above, each in a folder named after its iteration, and some are not whole: the process was killed while it saved one, and another was cut off during copying.
-Return an algorithm that continues from the newest whole one.
+Write `resume_newest`, which returns an algorithm that continues from the newest complete checkpoint.
+`folder` holds checkpoints like those above, each in a folder named after its iteration.
+Some are incomplete: the process was killed while it saved one, and another was only partly copied.
 
-The check makes such a folder, compares the weights, optimizer and counters of what comes back, and lets it train on.
+The check compares the weights, the optimizer's state, and the counters of what you return, and trains it for another iteration.
 """
 
 
 # %%
 def resume_newest(folder):
-    """Return an algorithm that continues from the newest whole checkpoint among the folders in `folder`, named 1, 2, …"""
+    """Return an algorithm that continues from the newest complete checkpoint, the one with the largest number.
+
+    The checkpoints are in `folder`, in folders named 1, 2, …
+    """
     ### BEGIN SOLUTION
     parts = ["algorithm_state.pkl", "env_runner/state.pkl", "learner_group/state.pkl", "learner_group/learner/state.pkl"]
     parts.append("learner_group/learner/rl_module/default_policy/module_state.pkl")
     for path in sorted(Path(folder).iterdir(), key=lambda path: int(path.name), reverse=True):
         if all((path / part).exists() for part in parts):
             return Algorithm.from_checkpoint(path)
-    raise FileNotFoundError(f"There is no whole checkpoint in {folder}.")
+    raise FileNotFoundError(f"There is no complete checkpoint in {folder}.")
     ### END SOLUTION
 
 
@@ -482,19 +561,19 @@ check("resume_newest", resume_newest)
 
 # %% [markdown] tags=["solution"]
 r"""
-Names are text, and as text 9 comes after 10: compare the numbers.
+The names are strings, and as strings, 9 comes after 10, so compare the numbers.
 
-You need not know the files by heart: all checkpoints of one run have the same files, so a folder with fewer than an older one is not whole.
-In your own program, save into a folder with another name and rename it at the end: a rename happens at once or not at all, as in chapter 5.
+You don't need to know the files by heart: all checkpoints of a run have the same files, so a folder that lacks a file of an older one is incomplete.
+In your own program, save into a folder with another name, and rename it at the end: on one file system, a rename either happens completely or not at all (Chapter 5).
 
-`config.build_algo()` and then `algo.restore_from_path(folder)` does the same as `from_checkpoint`, and lets you change the config in between: more runners, a larger batch.
-The network's shape must stay.
-Weights alone are not enough to continue: an optimizer without its averages begins with steps of the wrong size.
+`config.build_algo()` followed by `algo.restore_from_path(folder)` also restores an algorithm, and lets you change the config in between, such as more EnvRunners or a larger batch.
+The network's shape must stay the same.
+The weights alone aren't enough to continue, because an optimizer without its averages starts with steps of the wrong size.
 """
 
 # %% [markdown]
 r"""
-Try it on a corridor of twenty squares: four iterations, then four more with the restored algorithm.
+Try it on a corridor of twenty squares, with four iterations before the restart and four after it:
 """
 
 # %% tags=["demo"]
@@ -515,14 +594,13 @@ if passed("learns_corridor") and passed("resume_newest"):
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
     axes.plot([4, 5], [curves[0][1][-1], curves[1][1][0]], color="#94a3b8", linestyle="--")
     axes.plot(*curves[0], "o-", color="#059669", label="first algorithm")
-    axes.plot(*curves[1], "o-", color="#2563eb", label="restored")
-    axes.set(xlabel="iteration", ylabel="mean return", title="The restored algorithm counts on, and learns on")
+    axes.plot(*curves[1], "o-", color="#2563eb", label="restored algorithm")
+    axes.set(xlabel="iteration", ylabel="mean return", title="The restored algorithm continues where the first one stopped")
     axes.legend();
 
 # %% [markdown]
 r"""
-If the curve has a dent, the restored algorithm is not to blame: weights, optimizer and counters came back.
-Only the episodes are new, so the mean of its first iteration again rests on those short enough to end in it.
+If the curve dips, the restored algorithm isn't to blame: only its episodes are new, so in its first iteration, the mean again comes from more short episodes than long ones.
 """
 
 # %%
@@ -535,12 +613,12 @@ quiz("what_a_checkpoint_lacks", what_a_checkpoint_lacks)
 
 # %% [markdown]
 r"""
-## The network is PyTorch, and three lines ask it
+## Use the trained network in three lines, without an algorithm
 
-To *use* what you have trained, you need no algorithm, EnvRunner or running Ray, only RLlib as an import.
-The network is an **RLModule**, a PyTorch module that you can ask in three ways: `forward_train` is for the learner, `forward_exploration` for the runners, and `forward_inference` for use.
-From PPO's network all three return scores, not actions.
-Deep in the folder it has a checkpoint of its own:
+To *use* what you've trained, you need no algorithm and no running Ray, only RLlib as an import.
+The network is an [RLModule](../docs/glossary.md#rlmodule), a PyTorch module with three forward methods: `forward_train` for the learner, `forward_exploration` for the EnvRunners, and `forward_inference` for use.
+With PPO's default network, all three return scores, not actions.
+The network has a checkpoint of its own, deep inside the algorithm's:
 """
 
 
@@ -554,29 +632,26 @@ def network_in(folder):
 if passed("learns_corridor"):
     network = network_in(folder)
     obs, _ = gymnasium.make("CartPole-v1").reset(seed=0)
-    answer = network.forward_inference({"obs": torch.from_numpy(obs)[None]})
+    output = network.forward_inference({"obs": torch.from_numpy(obs)[None]})
     print("network    ", type(network).__name__, sum(p.numel() for p in network.parameters()), "weights")
     print("observation", obs.round(3))
-    print("answer     ", answer)
+    print("output     ", output)
 
 # %% [markdown]
 r"""
-![An observation is flattened to a vector, made a batch of one, goes through the network, and the largest of the scores is the action](../img/ch11_act.svg)
+![An observation is flattened to a vector, made a batch of one, and goes through the network, and the largest of the scores is the action](../img/ch11_act.svg)
 
-`action_dist_inputs` are the *scores* of chapter 10: a softmax of them is the distribution the policy draws from in training.
-In use, take the action with the largest score.
-Three details:
+`action_dist_inputs` contains the scores (*logits*) from Chapter 10; in training, the policy samples an action from their softmax.
+In use, take the action with the largest score, and mind three details:
 
-- **A batch.** Networks take many observations at once.
-  One observation is a batch of one: `x[None]` adds the dimension.
-  Some networks forgive you for leaving it out; others do not.
-- **Tensors of `float32`**, not arrays, and not `float64`.
-- **What connectors did.** In training, *connectors* stand between environment and network.
-  FrozenLake's observation is the number of a square; a connector turned it into a *one-hot* vector: a one among fifteen zeros.
-  Outside RLlib that is your job.
-  `gymnasium.spaces.flatten(space, obs)` gives the same vector, for a number, a matrix or a dictionary, and leaves a vector alone.
+- **A batch.** Networks take many observations at once, and a single observation is a batch of one: `x[None]` adds the dimension.
+- **Tensors of type `float32`**, not arrays, and not `float64`.
+- **What connectors did.** In training, [connectors](../docs/glossary.md#connector) process what goes from the environment to the network.
+  FrozenLake's observation is the number of a square, and a connector turns it into a [one-hot vector](../docs/glossary.md#one-hot-vector), which has a one for that square and fifteen zeros.
+  Outside RLlib, that's your job.
+  `gymnasium.spaces.flatten(space, obs)` returns the same vector, flattens a matrix, too, and leaves a vector as it is.
 
-Without the connector, RLlib cannot even build a network for FrozenLake:
+Without the connector, RLlib can't even build a network for FrozenLake:
 """
 
 # %% tags=["demo"]
@@ -587,8 +662,8 @@ except ValueError as error:
 
 # %% [markdown]
 r"""
-Write `act`.
-The check hands it networks with weights of its own, and three kinds of spaces: vectors, numbers of squares, matrices.
+Write `act`, which returns the best action for an observation.
+The check passes it networks with random weights, and observations from three kinds of spaces: vectors, numbers of squares, and matrices.
 """
 
 
@@ -608,14 +683,14 @@ check("act", act)
 # %% [markdown] tags=["solution"]
 r"""
 Other kinds of actions need more than `argmax`.
-`network.get_inference_action_dist_cls().from_logits(scores).to_deterministic().sample()` picks the best action for each kind: for several choices at once (`MultiDiscrete`) it is a vector of numbers, for a torque or a steering angle the mean.
+`network.get_inference_action_dist_cls().from_logits(scores).to_deterministic().sample()` picks the best action for any of these kinds: for several choices at once (`MultiDiscrete`), it's a vector of numbers; for a torque or a steering angle, it's the mean.
 
-A continuous action needs one more step, because a connector stood on the way *out* as well.
+A continuous action needs one more step, because a connector also works on the way *out*.
 RLlib trains with actions between −1 and 1 (`normalize_actions=True`) and stretches them to the environment's range.
-Outside, you do that: `unsquash_action(action, env.action_space)` from `ray.rllib.utils.spaces.space_utils`.
-Without it a trained Pendulum pushes with half its strength and never gets up.
+Outside RLlib, you do that yourself, with `unsquash_action(action, env.action_space)` from `ray.rllib.utils.spaces.space_utils`.
+Without it, a trained Pendulum agent pushes with half of its strength.
 
-A network with a memory, such as an LSTM, also wants its `state_in`, and returns `state_out`.
+A network with a memory, such as an LSTM, also needs its `state_in`, and it returns `state_out`.
 """
 
 # %%
@@ -628,21 +703,20 @@ quiz("why_flatten", why_flatten)
 
 # %% [markdown]
 r"""
-## A fair test: fresh episodes, the best actions, more than one
+## Test an agent on fresh episodes, with its best actions
 
-`episode_return_mean` says how training is going.
-It does not say what the finished agent can do: in these episodes it drew its actions, with weights from before the last update.
-A test takes the finished network, the best actions, and many episodes, each from a seed of its own, so tomorrow's test is the same.
+`episode_return_mean` doesn't tell you what the finished agent can do: in these episodes, it sampled its actions, with weights from before the last update.
+A test uses the final network, the best actions, and many episodes, each with its own seed, so that you can repeat the test.
 
-Write `evaluate`, with your `act` inside.
-The check lets it play on FrozenLake, and knows what the best actions earn there.
-An episode can end in two ways; the check's environment tells you if you step on after an end.
+Write `evaluate`, which uses your `act` and returns the return of each episode.
+The check runs it on FrozenLake, and knows what the best actions earn there.
+An episode can end in two ways, and the check's environment raises an error if you step on after the end.
 """
 
 
 # %%
 def evaluate(network, env, seeds):
-    """Return a list with the return of one episode for each seed, with the best action in every step."""
+    """Return a list with one episode's return for each seed, in their order, with the best action in every step."""
     ### BEGIN SOLUTION
     returns = []
     for seed in seeds:
@@ -662,16 +736,17 @@ check("evaluate", evaluate)
 
 # %% [markdown] tags=["solution"]
 r"""
-Keep the list, and take the mean afterwards: a mean alone does not say how sure it is.
-With $n$ returns of standard deviation $s$, the true mean lies within about $2 s / \sqrt n$ of yours, if $n$ is 20 or more; chapter 12 treats the case of few.
+Keep the list, and compute the mean afterward, because a mean alone doesn't say how certain it is.
+If $n$ returns have the standard deviation $s$, the true mean is within about $2 s / \sqrt n$ of yours in about 95 of 100 such tests, if $n$ is at least 20 or so.
+Chapter 12 treats smaller numbers.
 """
 
 # %% [markdown]
 r"""
-## An agent that learns nothing rarely says why
+## Find out why an agent learns nothing when nothing raises an error
 
-Now do it all again, on FrozenLake without the slipping: train, save, load, test.
-The connector comes from a function, here `flat`, which a config takes as `.env_runners(env_to_module_connector=flat)`: RLlib calls it in every process that plays, and uses what it returns.
+Now do it all again on FrozenLake, without slipping: train, save, load, and test.
+A config takes a function that returns the connector, here `flat`, as `.env_runners(env_to_module_connector=flat)`.
 A colleague's configuration looks reasonable but teaches the agent nothing:
 """
 
@@ -684,7 +759,7 @@ def flat(env, spaces, device):
 
 # %%
 def lifeless_config(batch):
-    """Return a colleague's PPO for FrozenLake without slipping, with `batch` steps an iteration: it learns nothing."""
+    """Return a colleague's PPO for FrozenLake without slipping, with `batch` steps per iteration: it learns nothing."""
     return (
         PPOConfig()
         .environment("FrozenLake-v1", env_config={"is_slippery": False})
@@ -697,23 +772,24 @@ def lifeless_config(batch):
 
 # %% [markdown]
 r"""
-Four things are wrong with it.
-One raises an error, which you met above, as soon as you build it.
+This config has four faults.
+One raises an error, which you met above, as soon as you build the algorithm.
 The other three are silent: the algorithm trains, and the mean return stays at 0.
-Ask three questions.
-Does the agent ever try anything new?
-The goal pays 1, six steps after the start; what is that 1 worth in the first step?
-And how much do the weights change in an iteration?
+Ask three questions:
 
-Write `lake_config`, the repaired one.
-Leave problem, network and batch as they are: seven iterations must be enough for a mean return of 0.5.
-The check reads the settings, then trains, with up to three seeds, which takes some seconds.
+- Does the agent ever try anything new?
+- The goal earns 1, six steps from the start; what is that 1 worth in the first step?
+- How much do the weights change in an iteration?
+
+Write `lake_config`, which returns the repaired config.
+Keep the environment, the network, and the batch: seven iterations must be enough for a mean return of 0.5.
+The check reads the settings and then trains with up to three seeds, which takes a few seconds each.
 """
 
 
 # %%
 def lake_config(batch):
-    """Return PPO for FrozenLake without slipping, repaired: seven iterations of `batch` steps in this process are enough."""
+    """Return the repaired PPO for FrozenLake without slipping, with `batch` steps per iteration, sampled in this process."""
     ### BEGIN SOLUTION
     return (
         PPOConfig()
@@ -731,23 +807,27 @@ check("lake_config", lake_config)
 
 # %% [markdown] tags=["solution"]
 r"""
-`explore=False` makes the runner take the best action in every step, so that it plays one and the same episode; PPO learns from differences, and there are none.
-With `gamma=0.0` only a step's own reward counts, so five of the six steps to the goal seem worthless.
-A learning rate of 0.00001 moves the weights by next to nothing.
-Each of the three alone keeps the mean return near 0, so repairing one shows nothing: look at what a setting *does*, not at whether the curve has moved.
+With `explore=False`, the EnvRunner takes the best action in every step, so it repeats the same episode; PPO learns from differences between episodes, and there are none.
+With `gamma=0.0`, only a step's own reward counts, so five of the six steps to the goal seem worthless.
+With a learning rate of 0.00001, the weights hardly move.
+Each of these three faults alone keeps the mean return near 0, so if you repair only one, you see no effect: think about what a setting *does*, not about whether the curve has moved.
 """
 
 # %% [markdown]
 r"""
-Now add RLlib's own test to your config: in every seventh iteration it plays twenty episodes, and the result then has an entry `"evaluation"`.
-`algo.evaluate()` runs that test by hand.
+Now add RLlib's own test to your config.
+In every seventh iteration, it runs twenty episodes, and the result then has an `"evaluation"` entry; `algo.evaluate()` runs it by hand.
+Two of the settings may look superfluous, but both matter:
 
-Two of its settings look superfluous, but both are needed.
-Without `"explore": False` the test draws its actions as training does.
-And RLlib makes EnvRunners for testing only if you set `evaluation_interval` or `evaluation_num_env_runners`; otherwise even a test by hand uses the *training's* runner and settings, and ignores `evaluation_config`.
+- Without `"explore": False`, the test samples its actions, as training does.
+- RLlib creates EnvRunners for testing only if you set `evaluation_interval` or `evaluation_num_env_runners`.
+  Otherwise, `algo.evaluate()` runs on the *training's* EnvRunner and ignores `evaluation_config` if that EnvRunner is local (`num_env_runners=0`); if the EnvRunners are remote, it raises a `ValueError`.
 
-**Predict:** after seven iterations, which of the three numbers below will be the smallest, and why?
+**Predict:** which of three mean returns is the smallest after seven iterations: the last one of the training, RLlib's test, or yours?
 """
+
+# %% tags=["demo"]
+predict("smallest_mean", ..., ["training", "RLlib's test", "your test", "all equal"])
 
 # %% tags=["demo"]
 if passed("lake_config") and passed("act") and passed("evaluate"):
@@ -760,18 +840,18 @@ if passed("lake_config") and passed("act") and passed("evaluate"):
     trained, tested = result["env_runners"]["episode_return_mean"], result["evaluation"]["env_runners"]
     lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
     mine = evaluate(network_in(lake_folder), lake, seeds=range(20))
-    print(f"while it trained      {trained:.2f}")
-    print(f"RLlib's own test      {tested['episode_return_mean']:.2f}   ({tested['num_episodes']} episodes)")
-    print(f"yours, without Ray    {np.mean(mine):.2f}   ({len(mine)} episodes)")
+    means = {"training": trained, "RLlib's test": tested["episode_return_mean"], "your test": np.mean(mine)}
+    for name, mean in means.items():
+        print(f"{name:14} {mean:.2f}")
+    smallest = min(means, key=means.get) if len(set(means.values())) > 1 else "all equal"
+    display(measured("smallest_mean", smallest))
 
 # %% [markdown]
 r"""
-The first is the smallest: the agent drew its actions, one wrong step can lead into a hole, and it played before the last update.
-The other two agree, which shows that your `act` sees what the network saw in training.
-If such numbers do *not* agree, look for a connector you forgot.
-
-On ice without slipping, an agent that always takes the best action plays the same episode every time.
-So both tests are all or nothing: an agent that had not yet found the way would earn 0 in every episode.
+The training's mean is usually the smallest: the agent sampled its actions, a single wrong step can lead into a hole, and it used the weights from before the last update.
+The two tests agree, which shows that your `act` passes the network what it got in training.
+If such numbers *don't* agree, look for a connector that you forgot.
+Without slipping, the best actions repeat the same episode, so both tests are all or nothing.
 """
 
 # %%
@@ -784,11 +864,10 @@ quiz("which_mean", which_mean)
 
 # %% [markdown]
 r"""
-## Watch it play, with Ray switched off
+## Watch the agent act, after Ray has been shut down
 
-Numbers hide much: look at your agent before you believe in it.
-`Drawn` draws an environment, and `film` animates the pictures.
-To show that the network needs nothing else, Ray ends here.
+A mean return hides a lot, so watch your agent before you trust it.
+To show that the network needs nothing else, shut down Ray first:
 """
 
 # %%
@@ -797,20 +876,18 @@ ray.shutdown()
 
 # %%
 def episode(network, env, seed, longest=200):
-    """Return the pictures of one episode, or of its first `longest` steps."""
-    (obs, _), pictures, over = env.reset(seed=seed), [env.render()], False
-    while not over and len(pictures) <= longest:
+    """Return the frames of one episode, or of its first `longest` steps."""
+    (obs, _), frames, over = env.reset(seed=seed), [env.render()], False
+    while not over and len(frames) <= longest:
         obs, _, terminated, truncated, _ = env.step(act(network, env.observation_space, obs))
-        pictures.append(env.render())
+        frames.append(env.render())
         over = terminated or truncated
-    return pictures
+    return frames
 
 
 # %% [markdown]
 r"""
-First the lake, then at most 200 steps of the pole from the checkpoint above, and what that agent earns in twenty fresh episodes.
-
-**Predict:** now that it takes the best actions, will the agent do better or worse than the end of its live curve?
+Now run the lake, at most 200 steps of CartPole from the checkpoint above, and twenty fresh episodes of CartPole:
 """
 
 # %% tags=["demo"]
@@ -828,21 +905,18 @@ if passed("learns_corridor") and passed("act") and passed("evaluate"):
     axes.plot(tests, np.random.default_rng(0).uniform(-1, 1, 20), "o", color="#db2777", alpha=0.5)
     axes.axvline(live_means[-1][0], color="#059669", label="end of the live curve")
     axes.set(xlabel="return", xlim=(0, 510), ylim=(-3, 3), yticks=[])
-    axes.set_title(f"Twenty episodes, mean {np.mean(tests):.0f}")
+    axes.set_title(f"Twenty episodes with the best actions, mean {np.mean(tests):.0f}")
     axes.legend();
 
 # %% [markdown]
 r"""
-Better, as a rule: the draws that let it explore also made it stumble.
-After only five iterations, in quick mode, it balances for a while, some 200 steps perhaps, and then drifts off the track or falls.
-After full training it stands, and little is left to gain.
+The agent usually does better now than at the end of the live curve, because sampled actions also made it stumble.
 
-Chapter 18 puts such a network, perhaps yours, behind a web address.
-The folder is deleted when you close this notebook, so keep a copy: `import shutil; shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
+Chapter 18 turns such a network into a web service, and it can use yours.
+The folder is deleted when you close this notebook, so keep a copy: `shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
 
-You still need RLlib to open the folder.
-You can do without that as well: the policy is three layers, each a matrix and a vector, with a $\tanh$ between them, `DefaultModelConfig`'s default.
-Once you have taken them out, six arrays are the whole agent; `np.savez` keeps them in a file, for a program that has only NumPy.
+You still need RLlib to open the folder, but not to use what's in it.
+The policy has three layers, each a matrix and a vector, with a $\tanh$ between them (the default of `DefaultModelConfig`), so six arrays are the whole agent, and NumPy can run it:
 """
 
 # %% tags=["demo"]
@@ -851,7 +925,7 @@ if passed("learns_corridor") and passed("act") and passed("evaluate"):
     parts = [*network.encoder.actor_encoder.modules(), *network.pi.modules()]
     layers = [(p.weight.detach().numpy(), p.bias.detach().numpy()) for p in parts if isinstance(p, torch.nn.Linear)]
     print("matrices", [matrix.shape for matrix, vector in layers])
-    pole = gymnasium.make("CartPole-v1")  # from here on: the environment, and NumPy
+    pole = gymnasium.make("CartPole-v1")  # from here on, there's only the environment and NumPy
     (x, _), total, over = pole.reset(seed=0), 0.0, False
     while not over:
         for matrix, vector in layers[:-1]:
@@ -863,48 +937,45 @@ if passed("learns_corridor") and passed("act") and passed("evaluate"):
 
 # %% [markdown]
 r"""
-Each matrix has a row for each unit and a column for each of its inputs: four numbers in, two layers of 64, two actions out.
-It is the first of the twenty episodes above, with the same numbers and, but for last digits that NumPy and PyTorch may round differently, the same actions.
+This is the first of the twenty episodes above, with the same actions, except that NumPy and PyTorch may round the last digits differently.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 Have everyone show a film.
-An agent that stands still in the corridor, or shakes, asks the best question of the day: is it the training, or what the network sees outside RLlib?
-`evaluate` against `result["evaluation"]` tells.
+An agent that stands still or trembles raises the best question of the day: is it the training, or what the network gets to see outside RLlib?
+Compare `evaluate` with `result["evaluation"]` to find out.
 """
 
 # %% [markdown]
 r"""
 ## What you can do now
 
-- You write a config with the settings that matter, and know which defaults to change on a small problem.
-- You read returns, steps and losses from a result, even before the first episode has ended, and know when its mean is a mean of means.
-- You train with a live curve, save, look into the folder, restore, and continue.
-- You take the network out of the folder and use it without an algorithm or a running Ray.
-- You test with fresh episodes and the best actions, and look at the agent.
-- You know what to look at when an agent learns nothing and nothing raises.
+- You can write a config, and you know which defaults to change first.
+- You can read a result even before the first episode has ended, and tell whether PPO is learning.
+- You can train with a live curve, save, inspect the folder, restore, and continue.
+- You can use the network without an algorithm and without a running Ray, and test it on fresh episodes.
+- You know what to look at when an agent learns nothing and nothing raises an error.
 
 ## Traps
 
-- **The default learning rate**, 0.00005: with few epochs, a small problem seems impossible to learn.
-- **A mean return that says less than it seems**: missing, NaN, of one episode, or a mean of means.
-- **`algo.evaluate()` draws its actions** unless you tell it otherwise, and give it runners of its own.
+- **Two defaults, `vf_clip_param=10` and `lr=0.00005`**: with the first, the critic doesn't learn from large errors, and `vf_loss` looks small; with the second, a small problem seems impossible to learn.
+- **A mean return that says less than it seems**: it may be missing, NaN, from a single episode, or a mean of means.
 - **A relative path**: `algo.save_to_path("checkpoint")` fails with "URI has empty scheme".
-  Give an absolute one: `Path("checkpoint").resolve()`.
-- **`config.environment(env_config={...})` adds** to the existing options and does not replace them.
-- **A checkpoint is made of pickles**: loading one runs code.
-  Load only what you trust, with the Ray that wrote it.
-- **Connectors stay behind** when the network leaves: the one that flattens observations, and the one that stretches continuous actions.
-  If you trained with a running mean of observations, its numbers are in the folder, too.
-- **A setting with an old name may be ignored without a word**: look at what was built, as the checks of this chapter do.
+  Pass an absolute one: `Path("checkpoint").resolve()`.
+- **`config.environment(env_config={...})` adds** to the existing options and doesn't replace them.
+- **A checkpoint is made of pickles**, so loading one runs code.
+  Load only what you trust, with the version of Ray that wrote it.
+- **Connectors stay behind** when you take the network out: the one that flattens observations, and the one that stretches continuous actions.
+- **A setting with an old name may be ignored silently**: look at what was built, as the checks of this chapter do.
 - **Empty folders** in `~/ray_results`: every algorithm leaves one there, even if it wrote nothing.
 
 ## Read on
 
-- [Chapter 12](ch12_env_runners.ipynb): how many EnvRunners, and what they save.
-  [Chapter 13](ch13_algorithms.ipynb): DQN, SAC, APPO and IMPALA.
+- [Chapter 12](ch12_env_runners.ipynb): how many EnvRunners to use, and what they save.
+  [Chapter 13](ch13_algorithms.ipynb): DQN, SAC, APPO, and IMPALA.
 - RLlib's documentation: [checkpoints](https://docs.ray.io/en/latest/rllib/checkpoints.html), [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), and the [guide from the old API to the new](https://docs.ray.io/en/latest/rllib/new-api-stack-migration-guide.html).
 - Schulman et al., [*Proximal Policy Optimization Algorithms*](https://arxiv.org/abs/1707.06347), 2017.
-- Henderson et al., [*Deep Reinforcement Learning that Matters*](https://arxiv.org/abs/1709.06560), 2018: why one seed and one number are not a result.
+- Huang et al., [*The 37 Implementation Details of Proximal Policy Optimization*](https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/), 2022: what a PPO run's numbers mean, and how to debug it.
+- Henderson et al., [*Deep Reinforcement Learning that Matters*](https://arxiv.org/abs/1709.06560), 2018: why one seed and one number aren't a result.
 """

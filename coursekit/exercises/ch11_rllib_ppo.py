@@ -18,54 +18,57 @@ SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best
     minutes=15,
     needs={"CPU": 4},
     hints=[
-        "Three things in this order: build, train in a loop, stop. Which of them must happen even if the middle one fails?",
-        "`result['env_runners'].get('episode_return_mean', float('nan'))` has an answer even where no episode has ended.",
-        "Is `float('nan') < 0.4` true? And `float('nan') >= 0.4`? Print both, and then choose how the loop ends.",
+        "There are three steps: build the algorithm, train in a loop, and stop it. Which of them must happen even if training fails?",
+        "`result['env_runners'].get('episode_return_mean', float('nan'))` works even if no episode has ended yet.",
+        "Is `float('nan') < 0.4` true? Is `float('nan') >= 0.4`? Print both, and then decide how the loop should end.",
     ],
 )
 def learns_corridor(answer: Answer, rng: Generator) -> None:
-    """Stop at a mean that reaches the target, which NaN never does; and stop the algorithm whatever happens."""
+    """End the loop at a mean that reaches the target, which NaN never does, and stop the algorithm whatever happens."""
     _judge_scripts(answer, rng)
     length = int(rng.integers(5, 8))
     target = round(0.85 - 0.1 * (length - 2), 2)  # 0.15 less than the best policy earns
-    with answer.case(f"PPO in a corridor of {length} squares, target {target}, at most 30 iterations"):
+    with answer.case(f"PPO on a corridor of {length} squares, target {target}, at most 30 iterations"):
         reached = best_of(lambda seed: answer.probe(given.learn, length, seed, target, 30), rng, target)
-        expect(reached[-1] >= target, f"With none of its seeds it got there: the last mean returns were {reached}.")
+        expect(
+            reached[-1] >= target, f"PPO didn't reach the target with any seed: the last mean returns were {reached}."
+        )
 
 
 def _judge_scripts(answer: Answer, rng: Generator) -> None:
-    """Check the loop on results written beforehand, which costs nothing."""
+    """Check the loop on prepared results, which costs nothing."""
     target = float(rng.integers(2, 9))
     low = (target - rng.uniform(1, 4, size=4)).round(2).tolist()
     good, nan = round(target + float(rng.uniform(0.1, 0.9)), 2), float("nan")
     blank: list[float | None] = [None] * int(rng.integers(1, 4))
     most = int(rng.integers(5, 9))
     scripts = {
-        "in some iterations no episode ends": ([*blank, low[0], nan, *low[1:], nan, nan, good, target + 2], 40),
+        "no episode ends in some iterations": ([*blank, low[0], nan, *low[1:], nan, nan, good, target + 2], 40),
         "the second mean return is the target": ([low[0], target, good], 40),
-        "it never gets there": ([*blank, *low * 4], most),
+        "the target is never reached": ([*blank, *low * 4], most),
     }
     for name, (means, turns) in scripts.items():
         with answer.case(f"{name}: mean returns {means}, target {target}, at most {turns} iterations"):
             _judge_script(answer.probe(given.follow_script, means, target, turns), means, target, turns)
     with answer.case("an algorithm whose environment breaks in the fourth iteration"):
         seen = answer.probe(given.follow_script, low, target, 40, breaks=True)
-        expect(seen["stops"] >= 1, "It was not stopped after the error, so its EnvRunners would live on.")
-        expect(seen["raised"], "The error never reached the caller. Stop the algorithm, and let the error pass.")
+        expect(
+            seen["stops"] >= 1, "The algorithm wasn't stopped after the error, so its EnvRunners would keep running."
+        )
+        expect(seen["raised"], "The error didn't reach the caller. Stop the algorithm, but let the error propagate.")
 
 
 def _judge_script(seen: given.Followed, means: list, target: float, most: int) -> None:
     turns = min([*(turn for turn, mean in enumerate(means, 1) if mean is not None and mean >= target), most])
-    expect(seen["builds"] == 1, f"The config was built {seen['builds']} times, not once.")
-    expect(not seen["after_stop"], "The algorithm was trained after it had been stopped.")
-    expect(seen["stops"] >= 1, "The algorithm was not stopped.")
+    expect(seen["builds"] == 1, f"`build_algo()` was called {seen['builds']} times; build the algorithm once.")
+    expect(not seen["after_stop"], "`train()` was called after the algorithm had been stopped.")
+    expect(seen["stops"] >= 1, "The algorithm wasn't stopped.")
     expect(
         seen["trains"] == turns,
-        f"Training ended after iteration {seen['trains']}; it has to end after iteration {turns}. "
-        "What is `nan >= target`, and what `nan < target`?",
+        f"Training ended after {seen['trains']} iterations, not {turns}: stop once a mean reaches the target, or at `most`.",
     )
     want, got = [np.nan if mean is None else mean for mean in means[:turns]], seen["returned"]
-    expect_close(got, want, f"You returned {got}. One number for each iteration, NaN where there is none.", atol=1e-6)
+    expect_close(got, want, f"You returned {got}, not one number per iteration, NaN if there was no mean.", atol=1e-6)
 
 
 @exercise(
@@ -73,45 +76,45 @@ def _judge_script(seen: given.Followed, means: list, target: float, most: int) -
     minutes=15,
     needs={"CPU": 4},
     hints=[
-        "Begin with the newest: how do you sort 9 and 10? Then ask of each folder, before you load it, whether it is whole.",
-        "List the files of two checkpoints of one training (`Path.rglob`). What is missing in the one whose `learner_group` is gone?",
-        "Loading tells you of some broken folders, with an exception, and keeps silent about others: look for the files.",
+        "Start with the largest number: how do you sort the names 9 and 10? Before you load a folder, find out whether it's complete.",
+        "List the files of two checkpoints of the same run (`Path.rglob`). Which are missing in the one without `learner_group`?",
+        "Some incomplete folders raise an exception when you load them, and others don't, so look for the files.",
     ],
 )
 def resume_newest(answer: Answer, rng: Generator) -> None:
-    """A checkpoint is its parts: before you continue from one, see that all of them are there."""
-    length, seed, whole = int(rng.integers(5, 9)), int(rng.integers(10**6)), int(rng.choice([8, 9, 10]))
+    """A checkpoint has several parts: before you continue from one, make sure that all of them are there."""
+    length, seed, whole = int(rng.integers(5, 9)), int(rng.integers(10**6)), int(rng.choice([10, 11]))
     mark = rng.uniform(-0.3, 0.3, size=2).astype(np.float32).tolist()
     how = rng.permutation(["killed", "copied"]).tolist()
     cut = {str(whole + 1): how[0], str(whole + 2): how[1]}
     said = " and ".join(
-        f"{number} {'half saved' if what == 'killed' else 'half copied'}" for number, what in cut.items()
+        f"{number} {'partly saved' if what == 'killed' else 'partly copied'}" for number, what in cut.items()
     )
-    with answer.case(f"checkpoints 7 to {whole + 2}, {said}"):
+    with answer.case(f"checkpoints {given.FIRST_SAVED} to {whole + 2}, {said}"):
         seen = answer.probe(given.resume_after_a_night, length, seed, whole, cut, mark)
         returned = seen["returned"]
-        expect("continued" in seen, f"`resume_newest` returned {returned}, which cannot train on.")
+        expect("continued" in seen, f"`resume_newest` returned {returned}, which has no `train` method.")
         came, steps = seen["continued"], (whole + 1) * given.BATCH
         kept, number, counted = came["after"]["iteration"], came["iteration"], came["steps"]
-        expect(kept == whole, f"What came back counts {kept} iterations; the newest whole checkpoint has {whole}.")
+        expect(kept == whole, f"Your algorithm counts {kept} iterations; the newest complete checkpoint has {whole}.")
         _judge_memory(seen["before"], came["after"], mark)
-        expect(number == whole + 1, f"The next iteration of the new one was number {number}.")
+        expect(number == whole + 1, f"When it was trained again, its next iteration was number {number}.")
         expect(
             steps <= counted <= steps + 16 * (whole + 1),
-            f"After one more iteration it counts {counted} steps in all.",
+            f"After one more iteration, it counts {counted} steps in all, and the run had about {steps}.",
         )
 
 
 def _judge_memory(before: given.Memory, after: given.Memory, mark: list[float]) -> None:
     for place, weights in (("learner", after["learner"]), ("runner", after["runner"])):
-        moved = _moved(before["learner"][: len(weights)], weights)  # where it plays, there is no critic
-        expect(moved < 1e-6, f"The weights in its {place} are not those of the old one: they moved by {moved:.2g}.")
+        moved = _moved(before["learner"][: len(weights)], weights)  # an EnvRunner has no critic
+        expect(moved < 1e-6, f"The weights in its {place} differ from the checkpoint's by up to {moved:.2g}.")
     expect(
         agree(after["mark"], mark, atol=1e-6),
-        "Its newest weights are missing: what came back is older than the last moment before you saved.",
+        "The weights aren't those that the check set just before it saved the checkpoint.",
     )
     moved = _moved(before["optimizer"], after["optimizer"])
-    expect(moved < 1e-6, f"The weights are right, but the optimizer forgot what it knew: it moved by {moved:.2g}.")
+    expect(moved < 1e-6, "The weights are right, but the optimizer's averages aren't those of the checkpoint.")
 
 
 def _moved(before: list[np.ndarray], after: list[np.ndarray]) -> float:
@@ -126,13 +129,13 @@ def _moved(before: list[np.ndarray], after: list[np.ndarray]) -> float:
     points=2,
     minutes=10,
     hints=[
-        "`flatten(space, obs)` makes the vector that the network was trained on, for every kind of space.",
-        "The network takes a batch of tensors under the key `'obs'`: what is the shape of a batch of one?",
-        "The answer holds `'action_dist_inputs'`, one score for each action. The best action has the largest.",
+        "`flatten(space, obs)` returns the vector that the network expects, for each of these spaces.",
+        "The network takes a batch of observations, a `float32` tensor, under the key `'obs'`. What is the shape of a batch of one?",
+        "In the output, `'action_dist_inputs'` has one row per observation and one score per action. The best action has the largest score.",
     ],
 )
 def act(answer: Answer, rng: Generator) -> None:
-    """Do yourself what connectors did: flatten, make a batch of one, and turn scores into an action."""
+    """Do what connectors did in training: flatten, make a batch of one, and turn scores into an action."""
     squares, numbers = int(rng.integers(9, 30)), int(rng.integers(3, 7))
     for kind, size in (("Box", [numbers]), ("Discrete", [squares]), ("Box", [2, numbers])):
         inputs, actions = int(np.prod(size)), int(rng.integers(3, 6))
@@ -145,17 +148,15 @@ def act(answer: Answer, rng: Generator) -> None:
             vectors = np.array(observations).reshape(40, inputs)
         scores = _scores(layers, vectors)
         got = answer.probe(given.act_on, kind, size, layers, observations)
-        with answer.case(f"{len(observations)} observations of the space {kind}, size {size}; {actions} actions"):
+        with answer.case(f"{len(observations)} observations from a {kind} space of size {size}; {actions} actions"):
             came = len(got)
-            expect(came == len(observations), f"{came} answers came back.")
+            expect(came == len(observations), f"{came} actions came back for {len(observations)} observations.")
             for obs, action, row in zip(observations, got, scores, strict=True):
                 rounded = row.round(2).tolist()
-                expect(
-                    isinstance(action, int), f"`act` returned {action!r}, and an environment wants one whole number."
-                )
+                expect(isinstance(action, int), f"`act` returned {action!r}, and an environment needs an integer.")
                 expect(
                     action == int(np.argmax(row)),
-                    f"For {obs} the network's scores are {rounded}, and `act` chose {action}.",
+                    f"For the observation {obs}, the network's scores are {rounded}, and `act` returned {action}.",
                 )
 
 
@@ -179,35 +180,35 @@ def _scores(layers: list, vectors: np.ndarray) -> np.ndarray:
     points=2,
     minutes=10,
     hints=[
-        "One episode is: reset with its seed, then act and step until it ends. How many ways to end are there?",
-        "The return is the sum of *all* rewards of the episode, not the last one.",
-        "`while not (terminated or truncated)` around `env.step(act(network, env.observation_space, obs))`.",
+        "For each seed, reset the environment with the seed, and then act and step until the episode ends. In which two ways can it end?",
+        "The return is the sum of *all* rewards of the episode, not just the last one.",
+        "Write a `while not (terminated or truncated)` loop around `env.step(act(network, env.observation_space, obs))`.",
     ],
 )
 def evaluate(answer: Answer, rng: Generator) -> None:
-    """Play whole episodes with the best actions, each from a seed of its own, and keep every return."""
+    """Run complete episodes with the best actions, each with its own seed, and keep every return."""
     rewards = rng.uniform([5, -4, -0.3], [9, -2, -0.1]).round(2).tolist()
     limit, seeds = int(rng.integers(25, 40)), rng.integers(10**6, size=25).tolist()
     layers = _lake_policy(rng)
     seen = answer.probe(given.play, layers, rewards, limit, seeds)
     got, begun = seen["returned"], seen["episodes"]
-    with answer.case(f"FrozenLake with the rewards {rewards} for goal, hole and ice, at most {limit} steps, 25 seeds"):
+    with answer.case(f"FrozenLake with the rewards {rewards} for goal, hole, and ice, at most {limit} steps, 25 seeds"):
         expect(isinstance(got, list | tuple | np.ndarray), f"`evaluate` returned {got!r:.60}, not a list of returns.")
         came, returns = len(got), expect_type(got, list[float], "returns")
-        expect(came == len(seeds), f"`evaluate` returned {came} numbers, one is wanted for each seed.")
-        expect(begun == len(seeds), f"{begun} episodes were begun.")
+        expect(came == len(seeds), f"`evaluate` returned {came} numbers for {len(seeds)} seeds.")
+        expect(begun == len(seeds), f"`evaluate` started {begun} episodes for {len(seeds)} seeds.")
         for seed, mine in zip(seeds, returns, strict=True):
             best = _lake_return(layers, rewards, limit, seed)
             expect_close(
                 mine,
                 best,
-                f"The best actions earn {best:.2f} in the episode of seed {seed}; you have {mine:.2f}.",
+                f"With seed {seed}, the best actions earn {best:.2f} in one episode, and you returned {mine:.2f}.",
                 atol=1e-4,
             )
 
 
 def _lake_policy(rng: Generator) -> list:
-    """Return layers of a network that knows the lake: the best direction leads by little, so that drawing is seen."""
+    """Return layers of a network that knows the lake: the best score leads by little, so that sampling is seen."""
     scores = rng.uniform(0, 0.3, size=(4, 16))
     scores[SLIPPERY, np.arange(16)] = 0.5
     first = [(4 * np.eye(16)).tolist(), np.zeros(16).tolist()]
@@ -231,13 +232,13 @@ def _lake_return(layers: list, rewards: list, limit: int, seed: int) -> float:
     minutes=15,
     needs={"CPU": 4},
     hints=[
-        "Start from the colleague's config. The error when you build it names the first thing that is missing.",
-        "`explore`, `gamma`, `lr`: look up what each says, and compare the three with `PPOConfig()` and with `corridor_config`.",
-        "`explore=False` in `.env_runners(...)` means: always the best action. Is that a way to learn?",
+        "Start from the colleague's config. When you build it, the error names the first thing that's missing.",
+        "Compare `explore`, `gamma`, and `lr` with the values in `PPOConfig()` and in `corridor_config`.",
+        "With `explore=False` in `.env_runners(...)`, the agent always takes the best action. Can it find anything new this way?",
     ],
 )
 def lake_config(answer: Answer, rng: Generator) -> None:
-    """Repair all four at once: a connector, exploration, a future that counts, and steps that move the weights."""
+    """Repair all four faults together: the connector, exploration, the discount, and the learning rate."""
     batch = 250 * int(rng.integers(4, 9))
     wanted = {
         "algorithm": "PPO",
@@ -251,76 +252,77 @@ def lake_config(answer: Answer, rng: Generator) -> None:
     explore, gamma, lr = settings_of(answer, [batch], ["explore", "gamma", "lr"]).values()
     expect(
         explore is True,
-        "The runner never explores: in all sixteen environments it plays the same episode, over and over.",
+        "The EnvRunner never explores: it takes the best action in every step, so all episodes are the same.",
     )
     worth = expect_type(gamma, float, "gamma") ** 5
-    expect(gamma >= 0.5, f"With gamma={gamma} the goal, six steps away, is worth {worth:.3f} in the first step.")
+    expect(gamma >= 0.5, f"With gamma={gamma}, the goal six steps away is worth {worth:.3f} in the first step.")
     expect(
-        not isinstance(lr, float) or lr >= 1e-4, f"The learning rate is {lr}: an iteration hardly changes the weights."
+        not isinstance(lr, float) or lr >= 1e-4,
+        f"The learning rate is {lr}, so an iteration hardly changes the weights.",
     )
     with answer.case("FrozenLake without slipping, seven iterations, up to three seeds"):
         problem = answer.probe(given.build_problem, batch)
-        expect(not problem, f"The config cannot be built: {problem}")
+        expect(not problem, f"RLlib can't build an algorithm from your config: {problem}")
         reached = best_of(lambda seed: answer.probe(given.train_lake, batch, seed, 7), rng, 0.5)
-        expect(reached[-1] >= 0.5, f"With none of its seeds it reached 0.5: the last mean returns were {reached}.")
+        expect(reached[-1] >= 0.5, f"The config didn't reach 0.5 with any seed: the last mean returns were {reached}.")
 
 
 question(
     "first_iteration",
     """
-    The first result of a training run has no `episode_return_mean`, or it is NaN. What does that say?
+    The first result of a training run has no `episode_return_mean`, or it's NaN. What does that tell you?
 
     a) The environment pays no rewards.
-        Then the mean would be 0. A missing number is not a zero.
-    *b) No episode has ended yet, so there is no return to average.
-        Right: a return is known when its episode is over. Wait, or take larger batches.
+        Then the mean would be 0. A missing number isn't a zero.
+    *b) No episode has ended yet, so there's no return to average.
+        Right: a return is known when its episode has ended. Wait, or use a larger batch.
     c) The network has diverged.
-        You would see NaN among the losses of the learner. Returns are the environment's.
+        Then you'd see NaN among the learner's losses. Returns come from the environment.
     d) The EnvRunners have died.
-        RLlib restarts them, and `num_healthy_workers` counts them. Look at `num_env_steps_sampled_lifetime`: steps were played.
+        Look at `num_env_steps_sampled_lifetime`: it grows, so they're running.
     """,
 )
 
 question(
     "which_mean",
     """
-    `episode_return_mean` went from 20 to 480 during training. You play 100 episodes with the best actions and get 500. Which number do you report for the trained agent?
+    During training, `episode_return_mean` rose from 20 to 480. You run 100 test episodes with the best actions, and their mean return is 500. Which number do you report for the trained agent?
 
-    a) 480: RLlib measured it.
-        In those episodes the agent still tried things, it played before the last update, and with several runners the number is a mean of means.
+    a) 480, because RLlib measured it.
+        In those episodes, the agent still explored, and its weights were from before the last update. With several EnvRunners, the number is also a mean of means.
     *b) 500, with the number of episodes and their spread.
-        Right: fresh episodes, the finished weights, the best actions. That is the agent you would hand over.
-    c) The best of all numbers you saw.
-        The best of many noisy numbers is mostly noise: chapter 10's first good test.
+        Right: fresh episodes, the final weights, and the best actions describe the agent that you deliver.
+    c) The best of all the numbers that you've seen.
+        The best of many noisy numbers is mostly noise, like the first good test in Chapter 10.
     """,
 )
 
 question(
     "what_a_checkpoint_lacks",
     """
-    You trained on `environment("mycranes.envs:Crane-v0")` and send the folder of a checkpoint to a colleague with the same Ray. `Algorithm.from_checkpoint` fails there. What was missing from the folder?
+    You train on `environment("mycranes.envs:Crane-v0")` and send a checkpoint's folder to a colleague who has the same version of Ray. There, `Algorithm.from_checkpoint` fails. What is missing from the folder?
 
     a) The optimizer's state.
-        It is there, with the learner: the check of `resume_newest` compared it.
+        It's there, with the learner: the check of `resume_newest` compared it.
     b) The settings of the config.
-        They are in `class_and_ctor_args.pkl`: the new algorithm is built from them.
+        They're in `class_and_ctor_args.pkl`, from which the new algorithm is built.
     *c) The code of your environment.
-        Right: of what lives in a module, the folder has only the name. The module must be importable there, too.
+        Right: if the environment comes from a module, the folder has only its name. Your colleague must be able to import the module, too.
     d) The number of iterations.
-        It is there: a restored algorithm continues to count.
+        It's there: a restored algorithm continues to count.
     """,
 )
 
 question(
     "why_flatten",
     """
-    On FrozenLake the trained network is asked with `torch.tensor([[5.0]])` for square 5, and raises an error about shapes. Why?
+    You pass `torch.tensor([[5.0]])`, for square 5, to a network that was trained on FrozenLake, and it raises an error about shapes. Why?
 
-    a) A network can only be asked through RLlib.
-        It is a PyTorch module like any other: you have just asked it yourself.
-    b) Square 5 is an integer, and 5.0 is not.
-        Networks compute with floats. The problem is the shape: how many inputs has its first layer?
-    *c) It was trained on one-hot vectors of sixteen numbers: a connector flattened the square, and here there is none.
-        Right: whatever connectors did on the way to the network is now up to you.
+    a) A network works only inside RLlib.
+        It's a PyTorch module like any other, and you've just called one yourself.
+    b) Square 5 is an integer, and 5.0 isn't.
+        Networks compute with floats. The shape is the problem: how many inputs does its first layer have?
+    *c) It was trained on one-hot vectors of sixteen numbers: a connector flattened the square, and here there's no connector.
+        Right: whatever the connectors did on the way to the network is now up to you.
     """,
 )

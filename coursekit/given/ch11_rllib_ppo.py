@@ -1,6 +1,7 @@
 """What chapter 11 hands out, and the probes that drive its answers."""
 
 import math
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,11 +17,12 @@ from coursekit.given import rllib_configs
 CORRIDOR = "coursekit.given.environments:SimpleCorridor-v0"
 ENDLESS = 200  # iterations after which a loop is taken for endless
 BATCH = 128  # steps of an iteration, where all that counts is that there were some
+FIRST_SAVED = 8  # the first checkpoint: with numbers on both sides of 10, their order as text is another
 
 
 @contextmanager
 def built(config: Any) -> Iterator[Any]:
-    """Yield the algorithm of a config; it is stopped when the block ends, also when it ends with an error."""
+    """Yield the algorithm of a config; it is stopped when the block ends, even with an error."""
     with rllib_configs.built(config) as [algo]:
         yield algo
 
@@ -58,7 +60,7 @@ class Scripted:
         if self.seen["trains"] == 3 and self._breaks:
             raise RuntimeError("The environment broke, as the check had planned.")
         if self.seen["trains"] == ENDLESS:
-            raise RuntimeError(f"train() was called {ENDLESS} times without an end: what is `most` for?")
+            raise RuntimeError(f"train() was called {ENDLESS} times, and `most` allows fewer.")
         mean = self._means[min(self.seen["trains"], len(self._means) - 1)]
         self.seen["trains"] += 1
         self.iteration += 1
@@ -150,9 +152,9 @@ class Resumed(TypedDict):
 
 
 def resume_after_a_night(resume: Callable, length: int, seed: int, whole: int, cut: dict, mark: list[float]) -> Resumed:
-    """Return what `resume` makes of a folder of checkpoints, the newest of which were cut off: {number: "killed" or "copied"}.
+    """Return what `resume` makes of a folder of checkpoints, the newest of which are incomplete: {number: "killed" or "copied"}.
 
-    In the newest whole one, two of the weights are the numbers of `mark`.
+    In the newest complete one, two of the weights are the numbers of `mark`.
     """
     returned = None
     with tempfile.TemporaryDirectory() as folder:
@@ -162,10 +164,11 @@ def resume_after_a_night(resume: Callable, length: int, seed: int, whole: int, c
                 if number == whole:
                     _write(algo, mark)
                     before = _memory(algo)
-                if number >= 7:
+                if number >= FIRST_SAVED:
                     algo.save_to_path(Path(folder, str(number)))
         for name, how in cut.items():
             _cut_off(Path(folder, name), how)
+        os.utime(Path(folder, str(FIRST_SAVED)))  # as a copy or a backup would: the time says nothing
         try:
             returned = resume(folder)
             if not callable(getattr(returned, "train", None)):

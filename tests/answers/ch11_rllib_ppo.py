@@ -1,6 +1,6 @@
 """Right and wrong answers of chapter 11."""
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +90,18 @@ def says_how_far_it_is(config, target, most):
     return means
 
 
-@rejects("learns_corridor")
+@accepts("learns_corridor")
+def with_an_exit_stack(config, target, most):
+    means = []
+    with ExitStack() as stack:
+        algo = config.build_algo()
+        stack.callback(algo.stop)
+        while len(means) < most and not any(mean >= target for mean in means):
+            means.append(mean_of(algo.train()))
+    return means
+
+
+@rejects("learns_corridor", says="Training ended after")
 def nan_ends_the_loop(config, target, most):
     return until(lambda result: not mean_of(result) < target, config, most)
 
@@ -115,7 +126,23 @@ def ignores_the_limit(config, target, most):
     return until(lambda result: mean_of(result) >= target, config, 1000)
 
 
-@rejects("learns_corridor")
+@rejects("learns_corridor", says="Training ended after")
+def counts_only_iterations_with_a_mean(config, target, most):
+    algo, means = config.build_algo(), []
+    try:
+        while np.count_nonzero(~np.isnan(means)) < most and not (means and means[-1] >= target):
+            means.append(mean_of(algo.train()))
+    finally:
+        algo.stop()
+    return means
+
+
+@rejects("learns_corridor", says="not one number per iteration")
+def the_last_mean_alone(config, target, most):
+    return while_not_there(config, target, most)[-1]
+
+
+@rejects("learns_corridor", says="not one number per iteration")
 def zero_where_nothing_is_known(config, target, most):
     return [0.0 if np.isnan(mean) else mean for mean in while_not_there(config, target, most)]
 
@@ -215,19 +242,48 @@ def asks_for_the_network_alone(folder):
     return Algorithm.from_checkpoint([path for path in by_number(folder) if (path / weights).exists()][-1])
 
 
-@rejects("resume_newest")
-def takes_the_weights_alone(folder):
-    path = [path for path in by_number(folder) if files_in(path) == files_in(by_number(folder)[0])][-1]
-    algo = Algorithm.from_checkpoint(path)
-    weights, config = algo.get_weights(), algo.config.copy(copy_frozen=False)
+def whole_ones(folder):
+    paths = by_number(folder)
+    return [path for path in paths if files_in(path) == files_in(paths[0])]
+
+
+@rejects("resume_newest", says="Your algorithm counts 9 iterations")
+def sorts_the_names_as_text(folder):
+    return Algorithm.from_checkpoint(max(whole_ones(folder), key=lambda path: path.name))
+
+
+@rejects("resume_newest", says="Your algorithm counts 8 iterations")
+def takes_the_folder_that_changed_last(folder):
+    return Algorithm.from_checkpoint(max(whole_ones(folder), key=lambda path: path.stat().st_mtime))
+
+
+def fresh(algo):
+    """Stop an algorithm, and return a new one with its config."""
+    config = algo.config.copy(copy_frozen=False)
     algo.stop()
-    other = config.build_algo()
-    other.set_weights(weights)
+    return config.build_algo()
+
+
+@rejects("resume_newest", says="Your algorithm counts 0 iterations")
+def takes_the_weights_alone(folder):
+    algo = Algorithm.from_checkpoint(whole_ones(folder)[-1])
+    weights = algo.learner_group.get_weights()
+    other = fresh(algo)
+    other.learner_group.set_weights(weights)  # `other.set_weights` raises: it calls what Ray 2.60 has deprecated
     other.env_runner_group.sync_weights(from_worker_or_learner_group=other.learner_group)
     return other
 
 
-@rejects("resume_newest")
+@rejects("resume_newest", says="the optimizer's averages")
+def leaves_the_optimizer_behind(folder):
+    algo = Algorithm.from_checkpoint(whole_ones(folder)[-1])
+    state = algo.get_state(not_components="learner_group/learner/optimizer")
+    other = fresh(algo)
+    other.set_state(state)
+    return other
+
+
+@rejects("resume_newest", says="has no `train` method")
 def returns_the_folder(folder):
     return str(by_number(folder)[-3])
 
@@ -258,6 +314,15 @@ def by_the_distribution(network, space, obs):
     return int(kind.from_logits(scores_of(network, space, obs)).to_deterministic().sample())
 
 
+@accepts("act")
+def encodes_each_kind_itself(network, space, obs):
+    x = np.zeros(space.n) if hasattr(space, "n") else np.ravel(obs)
+    if hasattr(space, "n"):
+        x[obs] = 1
+    output = network.forward_inference({"obs": torch.tensor(x, dtype=torch.float32)[None]})
+    return output["action_dist_inputs"].argmax(dim=-1).item()
+
+
 @rejects("act")
 def draws_an_action(network, space, obs):
     return int(network.get_exploration_action_dist_cls().from_logits(scores_of(network, space, obs)).sample())
@@ -272,6 +337,12 @@ def forgets_to_flatten(network, space, obs):
 @rejects("act")
 def hands_over_numpy(network, space, obs):
     return int(network.forward_inference({"obs": flatten(space, obs)[None]})["action_dist_inputs"].argmax())
+
+
+@rejects("act")
+def keeps_the_type_of_the_vector(network, space, obs):
+    x = torch.from_numpy(flatten(space, obs))  # integers, if it is one-hot
+    return int(network.forward_inference({"obs": x[None]})["action_dist_inputs"].argmax())
 
 
 @rejects("act")
@@ -331,7 +402,12 @@ def no_seeds(network, env, seeds):
     return [sum(played(network, env, None)) for _ in seeds]
 
 
-@rejects("evaluate")
+@rejects("evaluate", says="the best actions earn")
+def seeds_the_first_episode_only(network, env, seeds):
+    return [sum(played(network, env, seed if number == 0 else None)) for number, seed in enumerate(seeds)]
+
+
+@rejects("evaluate", says="the best actions earn")
 def the_last_reward_is_the_return(network, env, seeds):
     return [played(network, env, seed)[-1] for seed in seeds]
 
@@ -341,7 +417,7 @@ def the_mean_alone(network, env, seeds):
     return float(np.mean([sum(played(network, env, seed)) for seed in seeds]))
 
 
-@rejects("evaluate")
+@rejects("evaluate", says="numbers for 25 seeds")
 def one_episode(network, env, seeds):
     return [sum(played(network, env, seeds[0]))]
 
@@ -399,7 +475,17 @@ def the_default_learning_rate(batch):
     return lake(batch, lr=5e-5)
 
 
-@rejects("lake_config", says="cannot be built")
+@rejects("lake_config", says="didn't reach 0.5", long=True)
+def a_rate_on_the_limit_is_too_small(batch):
+    return lake(batch, lr=1e-4)
+
+
+@rejects("lake_config", says="must return the config")
+def returns_the_algorithm(batch):
+    return lake(batch).build_algo()
+
+
+@rejects("lake_config", says="can't build an algorithm")
 def forgets_the_connector(batch):
     return lake(batch, connector=False)
 
