@@ -11,6 +11,7 @@ from ray.rllib.algorithms.dqn.dqn import calculate_rr_weights
 from ray.rllib.algorithms.impala import IMPALAConfig
 from ray.rllib.algorithms.impala.torch.impala_torch_learner import IMPALATorchLearner
 from ray.rllib.algorithms.ppo import PPOConfig
+from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
@@ -22,6 +23,42 @@ from tests.rays import a_ray
 def test_ppo_takes_two_runners_thirty_epochs_minibatches_of_128_and_a_rate_of_5e_5():
     config = PPOConfig()
     assert (config.num_env_runners, config.num_epochs, config.minibatch_size, config.lr) == (2, 30, 128, 5e-5)
+
+
+def test_ppo_clips_ratios_at_three_tenths_and_squared_errors_at_ten_with_a_kl_loss_and_no_entropy_bonus_or_gradient_clip():
+    config = PPOConfig()
+    assert (config.clip_param, config.vf_clip_param, config.vf_loss_coeff) == (0.3, 10, 1)
+    assert (config.entropy_coeff, config.grad_clip) == (0, None)
+    assert (config.use_kl_loss, config.kl_coeff, config.kl_target) == (True, 0.2, 0.01)
+
+
+def test_above_vf_clip_param_the_critics_loss_is_constant_and_what_is_reported_without_the_limit_is_the_error():
+    import torch
+
+    source = inspect.getsource(PPOTorchLearner.compute_loss_for_module)
+    assert "vf_loss_clipped = torch.clamp(vf_loss, 0, config.vf_clip_param)" in source
+    assert "VF_LOSS_KEY: mean_vf_loss," in source
+    assert "LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY: mean_vf_unclipped_loss," in source
+    value = torch.zeros(3, requires_grad=True)
+    torch.clamp((value - torch.tensor([3.0, 4.0, 100.0])) ** 2, 0, 10).sum().backward()
+    assert value.grad.tolist() == [-6, 0, 0]
+
+
+def test_ppo_reports_the_kl_divergence_and_the_explained_variance_of_the_last_minibatch_and_no_clip_fraction():
+    source = inspect.getsource(PPOTorchLearner.compute_loss_for_module)
+    assert "action_kl = prev_action_dist.kl(curr_action_dist)" in source
+    assert "window=1" in source
+    assert "clip_frac" not in source
+
+
+def test_explained_variance_is_1_for_a_perfect_critic_0_for_a_constant_and_never_below_minus_1():
+    import torch
+    from ray.rllib.utils.torch_utils import explained_variance
+
+    returns = torch.tensor([1.0, 2.0, 3.0])
+    assert explained_variance(returns, returns).item() == pytest.approx(1)
+    assert explained_variance(returns, torch.full((3,), 7.0)).item() == pytest.approx(0)
+    assert explained_variance(returns, -9 * returns).item() == -1
 
 
 def test_ppo_does_not_share_layers_by_default_but_default_model_config_does():
@@ -225,6 +262,55 @@ def test_rllib_has_runners_for_a_test_only_with_an_interval_or_a_number_of_them(
     config = ppo(CORRIDOR).evaluation(evaluation_config={"explore": False}, **settings)
     with built(config) as [algo]:
         assert (algo.eval_env_runner_group is not None) == own
+
+
+@pytest.mark.slow
+def test_a_test_by_hand_without_runners_of_its_own_ignores_its_config_if_local_and_raises_if_they_are_remote(local_ray):
+    from coursekit.given.rllib_configs import built
+
+    asked = []
+    with built(ppo(CORRIDOR).evaluation(evaluation_config={"explore": False})) as [algo]:
+        algo.env_runner._sample = watched(algo.env_runner._sample, asked)
+        algo.evaluate()
+    assert {call["explore"] for call in asked} == {True}
+    with (
+        built(ppo(CORRIDOR, num_env_runners=1)) as [algo],
+        pytest.raises(ValueError, match="doesn't have an env"),
+    ):
+        algo.evaluate()
+
+
+def watched(function, calls):
+    """Return a function that writes down the keywords of each call."""
+
+    def call(*args, **keywords):
+        calls.append(keywords)
+        return function(*args, **keywords)
+
+    return call
+
+
+@pytest.mark.slow
+def test_build_algo_freezes_a_copy_and_leaves_the_config_as_it_was(local_ray):
+    from coursekit.given.rllib_configs import built
+
+    config = ppo(CORRIDOR)
+    with built(config) as [algo]:
+        with pytest.raises(AttributeError):
+            algo.config.lr = 1.0
+        config.lr = 1.0
+        assert algo.config.copy(copy_frozen=False).training(lr=0.5).lr == 0.5
+
+
+@pytest.mark.slow
+def test_algorithm_set_weights_raises_and_the_learner_groups_does_not(local_ray):
+    from coursekit.given.rllib_configs import built
+
+    with built(ppo(CORRIDOR)) as [algo]:
+        weights = algo.get_weights()
+        algo.learner_group.set_weights(weights)
+        with pytest.raises(ValueError, match="set_state"):
+            algo.set_weights(weights)
 
 
 @pytest.mark.slow

@@ -65,10 +65,15 @@ def _judge_script(seen: given.Followed, means: list, target: float, most: int) -
     expect(seen["stops"] >= 1, "The algorithm wasn't stopped.")
     expect(
         seen["trains"] == turns,
-        f"Training ended after {seen['trains']} iterations, not {turns}: stop once a mean reaches the target, or at `most`.",
+        f"Training ended after iteration {seen['trains']}, not {turns}: stop once a mean reaches the target, or at `most`.",
     )
     want, got = [np.nan if mean is None else mean for mean in means[:turns]], seen["returned"]
-    expect_close(got, want, f"You returned {got}, not one number per iteration, NaN if there was no mean.", atol=1e-6)
+    expect_close(
+        got,
+        want,
+        f"You returned {got}. The check expects a number per iteration, and NaN if there was no mean.",
+        atol=1e-6,
+    )
 
 
 @exercise(
@@ -149,8 +154,8 @@ def act(answer: Answer, rng: Generator) -> None:
         scores = _scores(layers, vectors)
         got = answer.probe(given.act_on, kind, size, layers, observations)
         with answer.case(f"{len(observations)} observations from a {kind} space of size {size}; {actions} actions"):
-            came = len(got)
-            expect(came == len(observations), f"{came} actions came back for {len(observations)} observations.")
+            came, sent = len(got), len(observations)
+            expect(came == sent, f"{came} actions came back for {sent} observations.")
             for obs, action, row in zip(observations, got, scores, strict=True):
                 rounded = row.round(2).tolist()
                 expect(isinstance(action, int), f"`act` returned {action!r}, and an environment needs an integer.")
@@ -191,12 +196,12 @@ def evaluate(answer: Answer, rng: Generator) -> None:
     limit, seeds = int(rng.integers(25, 40)), rng.integers(10**6, size=25).tolist()
     layers = _lake_policy(rng)
     seen = answer.probe(given.play, layers, rewards, limit, seeds)
-    got, begun = seen["returned"], seen["episodes"]
+    got, begun, asked = seen["returned"], seen["episodes"], len(seeds)
     with answer.case(f"FrozenLake with the rewards {rewards} for goal, hole, and ice, at most {limit} steps, 25 seeds"):
         expect(isinstance(got, list | tuple | np.ndarray), f"`evaluate` returned {got!r:.60}, not a list of returns.")
         came, returns = len(got), expect_type(got, list[float], "returns")
-        expect(came == len(seeds), f"`evaluate` returned {came} numbers for {len(seeds)} seeds.")
-        expect(begun == len(seeds), f"`evaluate` started {begun} episodes for {len(seeds)} seeds.")
+        expect(came == asked, f"`evaluate` returned {came} numbers for {asked} seeds.")
+        expect(begun == asked, f"`evaluate` started {begun} episodes for {asked} seeds.")
         for seed, mine in zip(seeds, returns, strict=True):
             best = _lake_return(layers, rewards, limit, seed)
             expect_close(
