@@ -10,10 +10,9 @@ RLlib trains the agent, and what you keep is a checkpoint: a folder with a netwo
 
 - configure RLlib's PPO, and train it while you watch its learning curve;
 - read the result of an iteration, even if no episode has ended yet;
-- tell from five numbers whether the critic and the policy are learning;
+- tell whether the critic and the policy are learning;
 - save an algorithm to a folder, inspect the folder, and continue training from it;
-- use the trained network without an algorithm and without a running Ray;
-- test an agent on fresh episodes, and watch it act;
+- use the trained network without a running Ray, and test the agent on fresh episodes;
 - find out why an agent learns nothing.
 """
 
@@ -61,7 +60,7 @@ r"""
 
 In Chapter 10, you wrote PPO, and from here on, RLlib runs it.
 You describe what you want in a `PPOConfig`.
-Nothing happens until its `build_algo()` method builds an [algorithm](../docs/glossary.md#algorithm): a learner and several [EnvRunners](../docs/glossary.md#envrunner), which are the samplers of Chapter 10.
+Nothing happens until its `build_algo()` method builds an [algorithm](../docs/glossary.md#algorithm): a learner and [EnvRunners](../docs/glossary.md#envrunner), RLlib's name for the samplers of Chapter 10.
 
 ![A config is built into an algorithm with a learner and EnvRunners; train returns a result; save writes a folder; from the folder comes an algorithm that continues training, or the network alone, for a program of yours](../img/ch11_parts.svg)
 
@@ -80,7 +79,7 @@ You already know most of the settings under other names:
 | actor and critic are two networks | `DefaultModelConfig(vf_share_layers=False)` | `.rl_module(...)` |
 
 Two settings are new: `use_kl_loss` adds a penalty for moving far from the policy that collected the batch, and `vf_clip_param` limits the critic's squared error.
-RLlib's defaults differ from the values in Chapter 10:
+Here are RLlib's defaults beside the values from Chapter 10:
 """
 
 # %% tags=["demo"]
@@ -92,10 +91,8 @@ pandas.DataFrame({"Chapter 10": chapter_10, "PPO's default": defaults}, dtype=ob
 
 # %% [markdown]
 r"""
-The first default to change is `vf_clip_param`: wherever returns are larger than about 3, it keeps the critic from learning, as you'll measure below.
-The second is the learning rate, a fortieth of Chapter 10's.
-With few epochs, a small problem usually needs a larger one.
-
+The first default to change is `vf_clip_param`: if returns are much larger than 3, it keeps the critic from learning, as you'll measure below.
+The second is the learning rate: with few epochs, a small problem usually needs a larger one.
 Here is a complete configuration:
 """
 
@@ -125,7 +122,7 @@ r"""
 The chapter's second problem is a corridor, in which every episode starts on square 0, not anywhere in the left half as in Chapter 7.
 A step costs 0.1, and the step that reaches the exit at the far end earns 1.
 (RLlib's example of the same name charges 0.01 per step.)
-RLlib finds the environment by its name, because every EnvRunner imports the module before the colon:
+RLlib finds the environment by its name, because every EnvRunner imports the module named before the colon, which registers it:
 """
 
 
@@ -146,8 +143,7 @@ def corridor_config(length):
 r"""
 Each method changes the config in place *and* returns it, so you can chain them.
 `build_algo()` works on a copy, so you can change your config and build it again.
-Only the algorithm's own `algo.config` is frozen, and `algo.config.copy(copy_frozen=False)` returns a copy that you can change.
-Older tutorials write configurations differently: [Old names](../docs/old_names.md) translates them.
+Only `algo.config` is frozen, and `algo.config.copy(copy_frozen=False)` returns a copy that you can change.
 """
 
 # %% [markdown]
@@ -156,10 +152,11 @@ r"""
 
 `algo.train()` runs one iteration and returns a *result*.
 The next cell trains on CartPole with tiny iterations of ten steps (now and then eleven), five in each of two environments, and reads a few entries of every result.
-`built` calls `config.build_algo()`, and when the block ends, `algo.stop()`, because the EnvRunners of an algorithm that you never stop keep running.
+`built` calls `config.build_algo()`, and `algo.stop()` when the block ends.
+If you never stop an algorithm, its EnvRunners keep running.
 
 **Predict:** an untrained agent keeps the pole up for about 20 steps.
-How many iterations of five steps per environment does it take until a result has a mean return?
+After how many iterations does the result have a mean return for the first time?
 """
 
 # %% tags=["demo"]
@@ -183,7 +180,7 @@ measured("first_mean", first_mean)
 
 # %% [markdown]
 r"""
-A return is known only when its episode ends, and after five steps, no pole has fallen.
+The first mean appears after a few iterations, because a return is known only when its episode ends, and in its first five steps, no pole falls.
 Until the first episode ends, `result["env_runners"]["episode_return_mean"]` raises a `KeyError`.
 After that, it's **NaN** in every iteration in which no episode ends.
 Be ready for both:
@@ -202,7 +199,7 @@ Here is where to find the rest:
 | How long are the episodes? | `result["env_runners"]["episode_len_mean"]` |
 | How many steps so far? | `result["num_env_steps_sampled_lifetime"]` |
 | How many iterations, and how long did they take? | `result["training_iteration"]`, `result["time_total_s"]` |
-| How is the learner doing? | `result["learners"]["default_policy"]`: the losses and more, for the network of that name |
+| How is the learner doing? | `result["learners"]["default_policy"]`: the losses and more (`default_policy` is the network's name) |
 
 The other entries are counters and timers:
 """
@@ -223,7 +220,7 @@ quiz("first_iteration", first_iteration)
 # %% [markdown]
 r"""
 Write `learns_corridor`, the loop that every training run needs: it trains until the mean return is good enough.
-The check first runs it on prepared results, in which the mean may be missing or NaN, or an environment breaks.
+The check first runs it on prepared results: a mean is missing or NaN, the target is never reached, or an environment breaks.
 Then it lets PPO learn a corridor, with up to three seeds.
 """
 
@@ -278,7 +275,7 @@ if passed("learns_corridor"):
 # %% [markdown]
 r"""
 After a handful of iterations, the agent is nearly perfect.
-The first point is too optimistic: only episodes that *ended in this iteration* count, and with 128 steps in each corridor, many of the longest ones don't.
+The first point is a little too optimistic: only episodes that *ended in this iteration* count, and in 128 steps per corridor, several short episodes can end, but at most one long one.
 The curve stays below the dashed line because the policy still samples its actions and sometimes steps back.
 """
 
@@ -286,7 +283,7 @@ The curve stays below the dashed line because the policy still samples its actio
 r"""
 ## Above `vf_clip_param`, the critic learns nothing
 
-The critic estimates the return, and its loss is the squared error.
+The critic estimates the discounted return, and its loss is the squared error of that estimate.
 By default, RLlib clamps the squared error of each step at `vf_clip_param=10`.
 Above that limit, the loss is constant, and a constant has no gradient.
 Here is what PyTorch computes for a critic that estimates 0:
@@ -304,10 +301,10 @@ r"""
 An error of more than √10 ≈ 3.2 teaches the critic nothing, and CartPole's discounted returns reach 99.
 The usual measure of a critic is its [explained variance](../docs/glossary.md#explained-variance), the fraction of the variance of the returns that its estimates explain: 1 is perfect, 0 is no better than a constant, and a negative value is worse.
 
-The next cell trains CartPole twice, with the default limit and with 10,000, for 15 iterations of 1,000 steps each (3 in quick mode).
-It takes about a minute, and it waits until you've solved `learns_corridor`.
+Once you've solved `learns_corridor`, the demonstration below trains on CartPole twice, once with the default limit and once with 10,000, for 15 iterations of 1,000 steps each (3 in quick mode).
+It takes about a minute.
 
-**Predict:** with the default limit, what explained variance does the critic have in the end?
+**Predict:** with the default limit, what is the critic's explained variance in the end?
 """
 
 # %% tags=["demo"]
@@ -343,9 +340,9 @@ if passed("learns_corridor"):
 
 # %% [markdown]
 r"""
-With the default limit, the critic explains next to nothing, and `vf_loss` hides it: it can't be larger than 10, whatever the error.
+With the default limit, the critic explains next to nothing, and `vf_loss` hides that, because it can't exceed 10, however large the errors are.
 Without a useful critic, advantages are noisier, and returns may collapse.
-If returns lie between 0 and 1, as in FrozenLake, the default does no harm.
+With returns between 0 and 1, as in FrozenLake, the default does no harm.
 
 Five entries of `result["learners"]["default_policy"]` tell you how a PPO run is doing:
 
@@ -353,8 +350,8 @@ Five entries of `result["learners"]["default_policy"]` tell you how a PPO run is
 |---|---|
 | `vf_explained_var` | If it stays near 0, the critic isn't learning. |
 | `vf_loss`, `vf_loss_unclipped` | These are the critic's squared error with and without the limit. If they're far apart, raise `vf_clip_param`. |
-| `entropy` | This is how undecided the policy is, at most ln 2 ≈ 0.69 for two actions. If it's near 0 while returns are still low, the policy has stopped exploring too early: raise `entropy_coeff`. |
-| `mean_kl_loss` | This [KL divergence](../docs/glossary.md#kl-divergence) is how far the update has moved the policy from the one that collected the batch. RLlib aims at 0.01 (`kl_target`). If it's many times larger, lower `lr` or `num_epochs`; if it's near 0, hardly anything changes. |
+| `entropy` | This is how undecided the policy is, at most ln 2 ≈ 0.69 for two actions. If it's near 0 while returns are still low, the policy has stopped exploring too soon: raise `entropy_coeff`. |
+| `mean_kl_loss` | This [KL divergence](../docs/glossary.md#kl-divergence) measures how far the update has moved the policy from the one that collected the batch. RLlib aims at 0.01 (`kl_target`). If the value is many times larger, lower `lr` or `num_epochs`; if it's near 0, the policy hardly changes. |
 
 Each number comes from the last minibatch of the iteration, so it fluctuates.
 Other libraries also report a *clip fraction*, the fraction of steps whose ratio left 1 ± ε; RLlib's PPO doesn't.
@@ -390,7 +387,7 @@ def every_episode(result):
 
 # %% [markdown]
 r"""
-To watch a training run, draw a plot that grows: `display(figure, display_id=True)` returns a handle, and `handle.update(figure)` redraws the figure in place.
+`display(figure, display_id=True)` returns a handle, with which you can redraw the figure in place:
 """
 
 
@@ -420,7 +417,7 @@ def train_live(algo, iterations, enough):
 # %% [markdown]
 r"""
 The next cell trains on CartPole with **four** EnvRunners for up to a hundred iterations, and stops early once the mean return is at least 475 of 500.
-That takes a few minutes; in quick mode (set `COURSEKIT_QUICK=1` before you start JupyterLab), it takes five iterations.
+In full mode, that takes a few minutes; quick mode (set `COURSEKIT_QUICK=1` before you start JupyterLab) runs five iterations.
 Ray counts only *logical* CPUs, those you declared in `ray.init`: on two real cores, four EnvRunners sample hardly faster than two, as Chapter 12 measures.
 
 **Predict:** in this run, is RLlib's mean of means usually above or below the mean over all episodes?
@@ -449,7 +446,7 @@ Each of those few counts for more in a mean of means, so RLlib's number tends to
 If all episodes have about the same length, the two means agree.
 
 Before the first point, four Python processes import PyTorch and RLlib.
-To try ten settings for a minute each, use `num_env_runners=0`, which saves that time.
+If you try many settings for a minute each, `num_env_runners=0` saves that time.
 
 `save_to_path` wrote a checkpoint, from which everything below starts.
 """
@@ -482,11 +479,11 @@ The list leaves out two files that every part has: `class_and_ctor_args.pkl`, wi
 | `algorithm_state.pkl` | counters and averages: iterations, steps, the latest returns |
 | `learner_group/learner/state.pkl` | the optimizer's state (Adam's averages), and counters |
 | `learner_group/learner/rl_module/default_policy/module_state.pkl` | the network's weights |
-| `..._connector.../state.pkl` | what *connectors* remember (more on them below); a file of a few bytes means nothing |
+| `..._connector.../state.pkl` | what *connectors* remember (more on them below) |
 | `env_runner/state.pkl`, `env_runner/rl_module/...` | the EnvRunners' counters, and their copy of the network |
 
 The folder holds no unfinished episodes: a new algorithm starts new ones.
-If your environment comes from a module, as in `coursekit.given.environments:SimpleCorridor-v0`, the folder has only its name; a class from your notebook is pickled with its code.
+If your environment comes from a module, as in `coursekit.given.environments:SimpleCorridor-v0`, the folder has only that name; a class from your notebook is pickled with its code.
 
 `Algorithm.from_checkpoint(folder)` builds a new algorithm from the folder.
 Stop the old one first: a new algorithm with four EnvRunners waits for four CPUs, and if the old one holds them, it waits forever.
@@ -536,7 +533,7 @@ Write `resume_newest`, which returns an algorithm that continues from the newest
 `folder` holds checkpoints like those above, each in a folder named after its iteration.
 Some are incomplete: the process was killed while it saved one, and another was only partly copied.
 
-The check compares the weights, the optimizer's state, and the counters of what you return, and trains it for another iteration.
+The check compares your algorithm's weights, optimizer state, and counters with the checkpoint's, and then trains it for another iteration.
 """
 
 
@@ -573,7 +570,7 @@ The weights alone aren't enough to continue, because an optimizer without its av
 
 # %% [markdown]
 r"""
-Try it on a corridor of twenty squares, with four iterations before the restart and four after it:
+Try it on a corridor of twenty squares, with four iterations before you save and four after you restore:
 """
 
 # %% tags=["demo"]
@@ -642,7 +639,7 @@ r"""
 ![An observation is flattened to a vector, made a batch of one, and goes through the network, and the largest of the scores is the action](../img/ch11_act.svg)
 
 `action_dist_inputs` contains the scores (*logits*) from Chapter 10; in training, the policy samples an action from their softmax.
-In use, take the action with the largest score, and mind three details:
+In use, take the action with the largest score, and pay attention to three details:
 
 - **A batch.** Networks take many observations at once, and a single observation is a batch of one: `x[None]` adds the dimension.
 - **Tensors of type `float32`**, not arrays, and not `float64`.
@@ -709,7 +706,7 @@ r"""
 A test uses the final network, the best actions, and many episodes, each with its own seed, so that you can repeat the test.
 
 Write `evaluate`, which uses your `act` and returns the return of each episode.
-The check runs it on FrozenLake, and knows what the best actions earn there.
+The check runs it on FrozenLake.
 An episode can end in two ways, and the check's environment raises an error if you step on after the end.
 """
 
@@ -745,7 +742,7 @@ Chapter 12 treats smaller numbers.
 r"""
 ## Find out why an agent learns nothing when nothing raises an error
 
-Now do it all again on FrozenLake, without slipping: train, save, load, and test.
+Now train, save, load, and test on a FrozenLake that isn't slippery.
 A config takes a function that returns the connector, here `flat`, as `.env_runners(env_to_module_connector=flat)`.
 A colleague's configuration looks reasonable but teaches the agent nothing:
 """
@@ -816,14 +813,15 @@ Each of these three faults alone keeps the mean return near 0, so if you repair 
 # %% [markdown]
 r"""
 Now add RLlib's own test to your config.
-In every seventh iteration, it runs twenty episodes, and the result then has an `"evaluation"` entry; `algo.evaluate()` runs it by hand.
-Two of the settings may look superfluous, but both matter:
+The test runs twenty episodes in every seventh iteration, whose result then has an `"evaluation"` entry.
+You can also run it yourself, with `algo.evaluate()`.
+Two of the settings look superfluous but matter:
 
-- Without `"explore": False`, the test samples its actions, as training does.
+- Without `"explore": False`, the test samples its actions.
 - RLlib creates EnvRunners for testing only if you set `evaluation_interval` or `evaluation_num_env_runners`.
   Otherwise, `algo.evaluate()` runs on the *training's* EnvRunner and ignores `evaluation_config` if that EnvRunner is local (`num_env_runners=0`); if the EnvRunners are remote, it raises a `ValueError`.
 
-**Predict:** which of three mean returns is the smallest after seven iterations: the last one of the training, RLlib's test, or yours?
+**Predict:** which of three mean returns is the smallest after seven iterations: the one from training, from RLlib's test, or from your test?
 """
 
 # %% tags=["demo"]
@@ -848,7 +846,7 @@ if passed("lake_config") and passed("act") and passed("evaluate"):
 
 # %% [markdown]
 r"""
-The training's mean is usually the smallest: the agent sampled its actions, a single wrong step can lead into a hole, and it used the weights from before the last update.
+The training's mean is usually the smallest: the agent sampled its actions, so it sometimes stepped into a hole, and its weights were from before the last update.
 The two tests agree, which shows that your `act` passes the network what it got in training.
 If such numbers *don't* agree, look for a connector that you forgot.
 Without slipping, the best actions repeat the same episode, so both tests are all or nothing.
@@ -864,7 +862,7 @@ quiz("which_mean", which_mean)
 
 # %% [markdown]
 r"""
-## Watch the agent act, after Ray has been shut down
+## Watch the trained agent, with Ray shut down
 
 A mean return hides a lot, so watch your agent before you trust it.
 To show that the network needs nothing else, shut down Ray first:
@@ -887,7 +885,7 @@ def episode(network, env, seed, longest=200):
 
 # %% [markdown]
 r"""
-Now run the lake, at most 200 steps of CartPole from the checkpoint above, and twenty fresh episodes of CartPole:
+The next cells show the agent on the lake, then at most 200 steps of CartPole from the checkpoint above, and then the returns of twenty fresh CartPole episodes.
 """
 
 # %% tags=["demo"]
@@ -912,10 +910,10 @@ if passed("learns_corridor") and passed("act") and passed("evaluate"):
 r"""
 The agent usually does better now than at the end of the live curve, because sampled actions also made it stumble.
 
-Chapter 18 turns such a network into a web service, and it can use yours.
-The folder is deleted when you close this notebook, so keep a copy: `shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
+Chapter 18 turns such a network into a web service.
+If you want to use yours, keep a copy, because the folder is deleted when you close this notebook: `shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
 
-You still need RLlib to open the folder, but not to use what's in it.
+You can even do without RLlib.
 The policy has three layers, each a matrix and a vector, with a $\tanh$ between them (the default of `DefaultModelConfig`), so six arrays are the whole agent, and NumPy can run it:
 """
 
@@ -954,21 +952,19 @@ r"""
 - You can write a config, and you know which defaults to change first.
 - You can read a result even before the first episode has ended, and tell whether PPO is learning.
 - You can train with a live curve, save, inspect the folder, restore, and continue.
-- You can use the network without an algorithm and without a running Ray, and test it on fresh episodes.
-- You know what to look at when an agent learns nothing and nothing raises an error.
+- You can use the network without a running Ray, test it, and find out why an agent learns nothing.
 
 ## Traps
 
 - **Two defaults, `vf_clip_param=10` and `lr=0.00005`**: with the first, the critic doesn't learn from large errors, and `vf_loss` looks small; with the second, a small problem seems impossible to learn.
-- **A mean return that says less than it seems**: it may be missing, NaN, from a single episode, or a mean of means.
+- **The mean return** may be missing, NaN, from a single episode, or a mean of means.
 - **A relative path**: `algo.save_to_path("checkpoint")` fails with "URI has empty scheme".
   Pass an absolute one: `Path("checkpoint").resolve()`.
 - **`config.environment(env_config={...})` adds** to the existing options and doesn't replace them.
 - **A checkpoint is made of pickles**, so loading one runs code.
   Load only what you trust, with the version of Ray that wrote it.
-- **Connectors stay behind** when you take the network out: the one that flattens observations, and the one that stretches continuous actions.
-- **A setting with an old name may be ignored silently**: look at what was built, as the checks of this chapter do.
-- **Empty folders** in `~/ray_results`: every algorithm leaves one there, even if it wrote nothing.
+- **Connectors stay behind** when you take the network out of the folder.
+- **A setting with an [old name](../docs/old_names.md) may be ignored silently**: look at what was built.
 
 ## Read on
 
@@ -976,6 +972,6 @@ r"""
   [Chapter 13](ch13_algorithms.ipynb): DQN, SAC, APPO, and IMPALA.
 - RLlib's documentation: [checkpoints](https://docs.ray.io/en/latest/rllib/checkpoints.html), [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), and the [guide from the old API to the new](https://docs.ray.io/en/latest/rllib/new-api-stack-migration-guide.html).
 - Schulman et al., [*Proximal Policy Optimization Algorithms*](https://arxiv.org/abs/1707.06347), 2017.
-- Huang et al., [*The 37 Implementation Details of Proximal Policy Optimization*](https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/), 2022: what a PPO run's numbers mean, and how to debug it.
+- Huang et al., [*The 37 Implementation Details of Proximal Policy Optimization*](https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/), 2022: how to debug PPO.
 - Henderson et al., [*Deep Reinforcement Learning that Matters*](https://arxiv.org/abs/1709.06560), 2018: why one seed and one number aren't a result.
 """

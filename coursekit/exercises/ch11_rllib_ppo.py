@@ -68,12 +68,7 @@ def _judge_script(seen: given.Followed, means: list, target: float, most: int) -
         f"Training ended after iteration {seen['trains']}, not {turns}: stop once a mean reaches the target, or at `most`.",
     )
     want, got = [np.nan if mean is None else mean for mean in means[:turns]], seen["returned"]
-    expect_close(
-        got,
-        want,
-        f"You returned {got}. The check expects a number per iteration, and NaN if there was no mean.",
-        atol=1e-6,
-    )
+    expect_close(got, want, f"You returned {got}. The check expects a number per iteration, or NaN.", atol=1e-6)
 
 
 @exercise(
