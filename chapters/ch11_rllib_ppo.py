@@ -180,7 +180,7 @@ measured("first_mean", first_mean)
 
 # %% [markdown]
 r"""
-The first mean appears after a few iterations, because a return is known only when its episode ends, and in its first five steps, no pole falls.
+The first mean appears after a few iterations, because a return is known only when its episode ends, and no pole falls within five steps.
 Until the first episode ends, `result["env_runners"]["episode_return_mean"]` raises a `KeyError`.
 After that, it's **NaN** in every iteration in which no episode ends.
 Be ready for both:
