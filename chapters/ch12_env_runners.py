@@ -4,16 +4,16 @@ r"""
 
 EnvRunners sample in parallel, and only the sampling gets faster.
 
-*About 100 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapter 11](ch11_rllib_ppo.ipynb) helps*
+*About 105 minutes · builds on [Chapter 1](ch01_tasks.ipynb); [Chapter 11](ch11_rllib_ppo.ipynb) helps*
 
 **What you will be able to do**
 
-- say what Ray is, what RLlib is, and what RLlib uses Ray for;
-- measure where an iteration's time goes, and predict what more runners would save;
-- check that two configurations differ only in what you compare;
-- time two algorithms fairly, and report their ratio with an interval that keeps its promise;
-- choose a number of runners from two measurements;
-- say what happens to training when a runner is killed, because you killed one.
+- explain what RLlib uses Ray for;
+- measure where an iteration's time goes, and predict what more EnvRunners would save;
+- check that two configs differ only in what you compare;
+- time two algorithms fairly, and report their ratio with an interval that you can trust;
+- choose the number of EnvRunners from two measurements;
+- explain what happens to training when an EnvRunner dies.
 """
 
 # %%
@@ -28,7 +28,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from scipy import stats
 
 from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, share, solution
-from coursekit.given.ch12_env_runners import flatten, kill_runner, side_by_side, who_runs
+from coursekit.given.ch12_env_runners import bar_of, flatten, kill_runner, side_by_side, who_runs
 from coursekit.given.rllib_configs import built
 
 begin("ch12_env_runners")
@@ -39,33 +39,33 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `choose_runners` and the killed runner as homework.
-Have the class run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
-`num_cpus=4` is a promise, not a measurement: later, three EnvRunners live at once, and each asks for one logical CPU.
-With `num_cpus=2` the third would wait forever.
+The run sheet plans 105 minutes, with `choose_runners` and the killed EnvRunner as homework.
+Have everyone run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
+`num_cpus=4` is what Ray counts with, whatever the machine has.
+Later, three EnvRunners run at the same time, and each requests one logical CPU, so with `num_cpus=2` the third would wait forever.
 """
 
 # %% [markdown]
 r"""
-## Ray runs programs, and RLlib is one of them
+## RLlib uses Ray actors to collect experience
 
-**Ray** is a general-purpose framework for distributed computing: tasks, actors and objects, for any program.
-Several libraries are built on it: Tune, Train, Data, Serve, and **RLlib**, the one for reinforcement learning.
+**Ray** is a general-purpose framework for distributed computing.
+Several libraries are built on it: Tune, Train, Data, Serve, and **RLlib**, the library for reinforcement learning.
 
-RLlib needs Ray because an agent learns from experience, and experience takes time: millions of steps, one after another.
-So RLlib keeps actors whose only job is to play.
-They used to be called *rollout workers*; today each is an **EnvRunner**.
-It holds a copy of the policy's network and one or more environments, plays, and hands over the episodes.
+An agent often needs millions of steps of experience, and a single environment produces them one after another.
+So RLlib starts [actors](../docs/glossary.md#actor) whose only job is to sample, called [**EnvRunners**](../docs/glossary.md#envrunner) (formerly *rollout workers*).
+An EnvRunner has one or more environments and a copy of the policy's network, and it returns the episodes that it samples.
 [Old names](../docs/old_names.md) lists what else has been renamed.
 
-![A driver with the algorithm and its learner in the middle; an EnvRunner actor with two environments on each side; episodes go in, weights come back](../img/ch12_env_runners.svg)
+![A driver with the algorithm and its learner in the middle, and an EnvRunner actor with two environments on each side; episodes go in, and weights come back](../img/ch12_env_runners.svg)
 
-PPO repeats three steps; one round is an **iteration**:
+PPO repeats three steps, and one round of them is an [**iteration**](../docs/glossary.md#iteration):
 
-1. **Sample.** All EnvRunners play until together they have a batch of steps.
-2. **Learn.** The learner goes over the batch 30 times (*epochs*), 128 steps at a time (*minibatches*), and changes its weights.
+1. **Sample.** All EnvRunners sample until they have collected one batch of steps together.
+2. **Learn.** The learner goes over the batch 30 times (*epochs*), 128 steps at a time (*minibatches*), and updates its weights.
    Both numbers are RLlib's defaults.
-3. **Synchronise.** The new weights go to every EnvRunner before the next round begins.
+3. **Synchronize.** Every EnvRunner gets the policy's new weights before the next iteration ([weight synchronization](../docs/glossary.md#weight-synchronization)).
+   The critic stays with the learner, because choosing an action doesn't need it.
 """
 
 # %%
@@ -86,22 +86,22 @@ quiz("how_rllib_uses_ray", how_rllib_uses_ray)
 
 # %% [markdown]
 r"""
-## An iteration plays first, then it learns
+## An iteration samples first, then it learns
 
 Start without a second process.
-With `num_env_runners=0` the **local EnvRunner** plays, an ordinary object in your notebook.
-It is slow but easy to inspect: an exception shows where it happened, and building takes no time.
+With `num_env_runners=0`, the [**local EnvRunner**](../docs/glossary.md#local-envrunner) does the sampling.
+It's an ordinary object in your notebook's process, so no other process has to start, and an exception shows where it happened.
 
-The problem is FrozenLake: cross a lake of sixteen squares without falling into a hole.
+The environment is FrozenLake, where the agent crosses a lake of sixteen squares without falling into a hole.
 The agent observes the number of its square, 0 to 15.
-A network wants a vector, so the *connector* `flatten` makes the number a one-hot vector: a one among fifteen zeros.
-One function writes every configuration in this chapter:
+A network needs a vector, so the *connector* `flatten` turns the number into a one-hot vector: a one among fifteen zeros.
+One function makes every config in this chapter:
 """
 
 
 # %%
 def lake_config(batch, runners, envs):
-    """Return PPO on FrozenLake: `batch` steps an iteration, `runners` EnvRunners, `envs` environments in each."""
+    """Return PPO on FrozenLake: `batch` steps per iteration, `runners` EnvRunners, `envs` environments in each."""
     return (
         PPOConfig()
         .environment("FrozenLake-v1")
@@ -116,18 +116,16 @@ def lake_config(batch, runners, envs):
 # %% [markdown]
 r"""
 `algo.train()` runs one iteration.
-To see inside, take its three steps by hand, with a stopwatch between them.
-`train` calls the same methods.
+To see where its time goes, call the methods that `train` calls, with a stopwatch between them.
 
-`built` builds an algorithm from each config you give it, and yields a list of them: hence the brackets in `as [algo]`.
-When the block ends, even with an error, it calls `algo.stop()`.
-An algorithm that is never stopped keeps its EnvRunners running.
+`built` builds an algorithm from each config that you give it and yields a list of them, hence the brackets in `as [algo]`.
+When the block ends, even with an error, it stops them, because an algorithm that isn't stopped can keep its EnvRunners and their CPUs until your kernel exits.
 """
 
 
 # %%
 def one_iteration(algo, sample):
-    """Return the seconds of sampling, learning and synchronising; `sample` is a function that returns episodes."""
+    """Return the seconds of sampling, learning, and synchronizing; `sample` is a function that returns episodes."""
     moments = [time.perf_counter()]
     episodes = sample()
     moments.append(time.perf_counter())
@@ -141,67 +139,76 @@ def one_iteration(algo, sample):
 
 # %%
 def measure(envs):
-    """Return the seconds of the three steps for 1,000 environment steps: the quicker of two, since other programs can only slow it down."""
+    """Return the seconds of the three steps per 1,000 environment steps: the shorter of two times, since other programs can only add to it."""
     steps = budget(2048, 128)
     with built(lake_config(500, runners=0, envs=envs)) as [algo]:
-        one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=128))  # prepares things: not counted
+        one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=128))  # a warm-up
         times = [one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=steps)) for _ in range(2)]
     return np.min(times, axis=0) * 1000 / steps
 
 
 # %% [markdown]
 r"""
-**Predict:** which of the three steps takes longest, and what share of the iteration is it?
+**Predict:** the local EnvRunner samples in one environment, and then the learner goes over the batch 30 times.
+What percentage of the iteration does the sampling take?
 """
+
+# %% tags=["demo"]
+predict("sampling_percentage", ...)  # percent
 
 # %% tags=["demo"]
 seconds_per_1000 = {1: measure(envs=1)}
-for name, part in zip(["sampling", "learning", "synchronising"], seconds_per_1000[1], strict=True):
-    print(f"{name:13} {part:6.3f} s for 1,000 steps, {part / sum(seconds_per_1000[1]):4.0%} of the iteration")
+for name, part in zip(["sampling", "learning", "synchronizing"], seconds_per_1000[1], strict=True):
+    print(f"{name:13} {part:6.3f} s per 1,000 steps, {part / sum(seconds_per_1000[1]):4.0%} of the iteration")
+measured("sampling_percentage", 100 * seconds_per_1000[1][0] / sum(seconds_per_1000[1]))
 
 # %% [markdown]
 r"""
-FrozenLake's own arithmetic is a small part of the sampling.
-The time goes into everything around it: at every step, a vector travels through the connectors and the network, and an action comes out.
-Synchronising costs almost nothing here, because the weights do not even leave the process.
+Did you predict less, because of the 30 epochs?
+The learner handles 128 steps at a time, but this EnvRunner handles one.
+FrozenLake's own arithmetic is a small part of that: at every step, a vector passes through the connectors and the network, and an action comes out.
+Synchronizing costs almost nothing here, because the weights don't even leave the process.
 
-## Several environments in one runner share the network's work
+## Several environments in one EnvRunner share the network's forward pass
 
-A network computes a batch of sixteen vectors in nearly the time of one.
-So an EnvRunner can hold several environments, `num_envs_per_env_runner`, step them all, and ask the network only once.
+A small network takes nearly the same time for a batch of sixteen vectors as for a single one.
+So an EnvRunner can have several environments (`num_envs_per_env_runner`) and run the network once for all of their observations.
 
-**Predict:** with 16 environments instead of one, how much shorter do sampling and learning get?
+**Predict:** how many times faster is the sampling with 16 environments than with one?
 """
 
 # %% tags=["demo"]
+predict("sixteen_environments", ...)  # 2 is twice as fast
+
+# %% tags=["demo"]
 seconds_per_1000 |= {envs: measure(envs) for envs in (2, 4, 16)}
+measured("sixteen_environments", seconds_per_1000[1][0] / seconds_per_1000[16][0])
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
 labels, base = [str(envs) for envs in seconds_per_1000], 0
-colours = {"sampling": "#7c3aed", "learning": "#059669", "synchronising": "#d97706"}
-for (name, colour), part in zip(colours.items(), np.transpose(list(seconds_per_1000.values())), strict=True):
-    axes.barh(labels, part, left=base, label=name, color=colour)
+colors = {"sampling": "#7c3aed", "learning": "#059669", "synchronizing": "#d97706"}
+for (name, color), part in zip(colors.items(), np.transpose(list(seconds_per_1000.values())), strict=True):
+    axes.barh(labels, part, left=base, label=name, color=color)
     base = base + part
-axes.set(xlabel="seconds for 1,000 steps", ylabel="environments", title="More environments shorten the sampling")
+axes.set(xlabel="seconds per 1,000 steps", ylabel="environments", title="More environments shorten the sampling")
 axes.invert_yaxis()
 axes.legend(loc="lower right");
 
 # %% [markdown]
 r"""
-The violet part shrinks, though not sixteenfold: the connectors still handle every step.
-The green part stays, because the learner gets as many steps as before.
-None of this took a second process.
-As long as the environment's own step is quick, more environments in a runner are the cheapest speed-up you can get.
+The sampling (violet) gets several times faster, though not sixteen times, because the connectors still handle every step.
+The learning (green) takes as long as before, because the learner gets as many steps.
+All of this ran in one process, so if the environment's own step is fast, more environments are the cheapest speedup that you can get.
 
 ## A second EnvRunner is a second process
 
-The environments of a runner take turns on one core, unless you set `gym_env_vectorize_mode`.
-A second core takes a second process: a remote EnvRunner.
-This Ray actor asks for one logical CPU, and plays its share of the batch while the others play theirs.
+By default, an EnvRunner steps its environments one after the other, on one core (`gym_env_vectorize_mode` can change that).
+To use a second core, you need a second process: a remote EnvRunner, which is a Ray actor and requests one logical CPU.
+It samples its part of the batch while the other EnvRunners sample theirs.
 
-The next cell measures the sampling alone, for one and for two remote runners, with 1 and 16 environments in each.
-One algorithm with two EnvRunners gives all four: `side_by_side` sets the number of environments in each, and returns a function that lets the first runner, or both at once, play their share.
+The next cell measures only the sampling, with one and with two remote EnvRunners, and with 1 and 16 environments in each.
+`side_by_side` sets the number of environments and returns a function that has the first EnvRunner, or both at once, sample.
 """
 
 # %% tags=["demo"]
@@ -217,26 +224,26 @@ series.unstack().round(3)
 
 # %% [markdown]
 r"""
-One remote runner does what the local one did, only elsewhere: nothing is gained, and its episodes have to travel.
-On a busy machine it may even take several times as long; then run the cell again.
-Two runners divide the sampling if a second core is free.
-More environments shrink it on any machine, and if little sampling is left, a second runner has little to divide.
+With one remote EnvRunner, you gain nothing: it does what the local one did, and its episodes have to be sent to your notebook.
+(On a busy machine, it may even take several times as long; if so, run the cell again.)
+Two EnvRunners divide the sampling if a second core is free.
+More environments make the sampling faster on any machine, but then a second EnvRunner has less to divide.
 
-## A comparison is fair when only what you compare differs
+## A comparison is fair if only what you compare differs
 
-Soon you will time **two EnvRunners with two environments each** against **one with one**.
-A colleague has prepared the two configurations for you:
+Soon, you'll time **two EnvRunners with two environments each** against **one EnvRunner with one environment**.
+A colleague has prepared the two configs for you:
 """
 
 
 # %%
 def colleagues_pair():
-    """Return a colleague's two configs, meant as two runners with two environments each, and one with one."""
+    """Return a colleague's two configs, meant as two EnvRunners with two environments each, and one with one."""
     many = lake_config(4000, runners=2, envs=2).training(num_epochs=10)
     single = (
         PPOConfig()
         .environment("FrozenLake-v1")
-        .env_runners(env_to_module_connector=flatten)  # one is enough, so nothing more is needed here
+        .env_runners(env_to_module_connector=flatten)  # "One EnvRunner is enough, so I don't need to set anything."
         .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
         .training(train_batch_size_per_learner=1000)
         .debugging(seed=0)
@@ -246,13 +253,14 @@ def colleagues_pair():
 
 # %% [markdown]
 r"""
-RLlib would time these two without complaint, and the ratio would mean nothing.
-A config has more than 250 settings, and a setting you leave out has a default, which depends on the algorithm.
-Compare settings, not source code: `config.to_dict()` returns them all, defaults included.
+RLlib would train both without complaint, but the ratio of their times would mean nothing.
+A config has more than 250 settings, and each setting that you leave out has a default, which depends on the algorithm.
+So compare settings, not source code: `config.to_dict()` returns all of them, including the defaults.
 A setting that only one config has is a difference, too.
 
-Write `unfair`.
-The check hands it pairs of PPO configs that differ in a few settings, sometimes in none, and then PPO's and APPO's defaults.
+Write `unfair`, which takes two configs and the names of the settings that you compare.
+It returns the names of all other settings in which the configs differ.
+The check also passes it the default configs of PPO and APPO.
 """
 
 
@@ -271,8 +279,8 @@ check("unfair", unfair)
 
 # %% [markdown] tags=["solution"]
 r"""
-Read both configs' settings before you time anything: it takes a second, and a wrong number costs the whole measurement.
-Look, too, at the settings in which they *should* differ.
+Compare the settings before you time anything: it takes a second, and a wrong setting costs you the whole measurement.
+Look at the settings that *should* differ, too.
 """
 
 # %% tags=["demo"]
@@ -285,38 +293,61 @@ if passed("unfair"):
 # %% [markdown]
 r"""
 The number of epochs and the batch size differ but must not.
-The underscore in `_train_batch_size_per_learner` is the dictionary's: it keeps a few settings under such names.
-The number of runners must differ but does not: without `num_env_runners`, PPO takes two.
+(In the dict, a few settings have names with an underscore, such as `_train_batch_size_per_learner`.)
+The number of EnvRunners must differ but doesn't: if you leave out `num_env_runners`, PPO uses two.
 
-## A fair timing takes both in turn
+Write `fair_pair`, which takes the batch size and returns the two configs that the colleague meant.
+Make both with `lake_config`.
+"""
 
-How much faster are two runners with two environments each than one with one?
-The iterations to compare look like this:
 
-![With one EnvRunner, sampling takes long, then learning, then the weights go out; with two EnvRunners the sampling is short and the learning as long as before](../img/ch12_iteration.svg)
+# %%
+def fair_pair(batch):
+    """Return (many, single), two configs of lake_config with `batch` steps per iteration.
 
-It is easy to measure something else by accident.
+    `many` has two EnvRunners with two environments each; `single` has one EnvRunner with one environment.
+    They differ in nothing else.
+    """
+    ### BEGIN SOLUTION
+    return lake_config(batch, runners=2, envs=2), lake_config(batch, runners=1, envs=1)
+    ### END SOLUTION
 
-- **The build.** Starting processes takes longer than an iteration, and longer for two runners than for one.
-  In a training run of days that does not matter, so leave the build out, and *say so*.
-- **The first iteration** prepares things.
-  Run one warm-up iteration of each, and don't count it.
-- **The machine's mood.** Other programs come and go; a laptop gets hot and slows down.
-  If you time one algorithm and then the other, a slow minute hits only one.
-  So alternate: one iteration of each in turn, never both at once.
 
-Write `time_training`.
-It gets two built algorithms, and must not stop them.
-The check first hands over two stand-ins that only nap and note when they were called.
-Then come two real ones, with two runners and with one, and tiny batches; that takes up to a minute.
+# %%
+check("fair_pair", fair_pair)
+
+# %% [markdown] tags=["solution"]
+r"""
+One function makes both configs, so they can differ only in its arguments.
+"""
+
+# %% [markdown]
+r"""
+## Time two algorithms alternately, after a warm-up
+
+You want to compare iterations like these:
+
+![With one EnvRunner, the sampling takes long, then the learner learns, then the weights go out; with two EnvRunners, the sampling is shorter and the learning takes as long as before](../img/ch12_iteration.svg)
+
+It's easy to measure something else by accident:
+
+- **The build.** Starting processes takes longer for two EnvRunners than for one, but in a training run that takes days, it doesn't matter.
+  So leave it out, and *say so*.
+- **The first iteration**, which also sets things up.
+  Run one warm-up iteration of each algorithm, and don't time it.
+- **Other load on the machine.** If you time one algorithm and then the other, a slow minute affects only one of them.
+  So alternate: time one iteration of one algorithm, then one of the other, and never run both at the same time.
+
+Write `time_training`, which takes two built algorithms and a number of iterations, and returns the seconds of each iteration.
+The check first passes two stand-ins that only sleep, and then two real algorithms with tiny batches, which takes up to a minute.
 """
 
 
 # %%
 def time_training(many, single, iterations):
-    """Return {"many": [...], "single": [...]}: the seconds of `iterations` iterations of each, timed in turn.
+    """Return {"many": [...], "single": [...]}: the seconds of `iterations` iterations of each, timed alternately.
 
-    Before that, both algorithms train for one iteration that is not timed.
+    Before that, both algorithms train for one iteration that isn't timed. Don't stop the algorithms.
     """
     ### BEGIN SOLUTION
     algos = {"many": many, "single": single}
@@ -338,8 +369,9 @@ check("time_training", time_training)
 # %% [markdown] tags=["solution"]
 r"""
 `algo.train()` returns when the iteration has ended, so a stopwatch around it is enough.
-RLlib's own clock says nearly the same: `algo.train()["time_this_iter_s"]`.
-Its `result["timers"]` look tempting too, but they are smoothed: each new value counts for one per cent, so after five iterations they still report the first.
+RLlib measures nearly the same: `algo.train()["time_this_iter_s"]`.
+The values in `result["timers"]` look tempting, too, but they're smoothed.
+Each new value counts for only 1%, so after five iterations they still show little but the first.
 """
 
 # %%
@@ -352,72 +384,69 @@ quiz("why_in_turn", why_in_turn)
 
 # %% [markdown]
 r"""
-## Two runners with two environments are not four times as fast
+## Two EnvRunners with two environments each aren't four times as fast
 
-Now measure five iterations of each, after one warm-up, without the builds.
-This takes a minute or two, longer on a slow machine.
+Now time five iterations of each, after one warm-up iteration and without the builds.
+This takes a minute or two, or longer on a slow machine.
 
-**Predict** the ratio of the times.
-There are two runners instead of one, and four environments instead of one.
-You have measured sampling and learning; which do more runners divide, and which do more environments?
+**Predict:** `many` has two EnvRunners instead of one, and four environments in all instead of one.
+How many times faster is an iteration of `many`?
 """
 
 # %% tags=["demo"]
-predict("speedup", ...)  # single divided by many: 2 is twice as fast
+predict("speedup", ...)  # seconds of single divided by seconds of many: 2 is twice as fast
 
 # %% tags=["demo"]
 batch, iterations, times = budget(4000, 256), 5, None
-if passed("time_training"):
-    with built(lake_config(batch, runners=2, envs=2), lake_config(batch, runners=1, envs=1)) as (many, single):
+if passed("fair_pair") and passed("time_training"):
+    with built(*fair_pair(batch)) as (many, single), bar_of([many, single], iterations + 1):
         alive = {"many": who_runs(many), "single": who_runs(single)}
         times = time_training(many, single, iterations)
         done = many.iteration, single.iteration
-    print(f"{done[0]} and {done[1]} iterations of {batch} steps, warm-up included")
+    print(f"{done[0]} and {done[1]} iterations of {batch} steps, including the warm-up")
     display(pandas.concat({name: pandas.DataFrame(rows) for name, rows in alive.items()}).droplevel(1))
 
 # %% tags=["demo"]
 if passed("time_training") and times:
     figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
-    for name, colour in [("single", "#64748b"), ("many", "#7c3aed")]:
-        axes.plot(range(1, iterations + 1), times[name], "o-", color=colour, label=name)
-    axes.set(xlabel="pair", ylabel="seconds", ylim=(0, None), title=f"{iterations} iterations of {batch} steps, in turn")
+    for name, color in [("single", "#64748b"), ("many", "#7c3aed")]:
+        axes.plot(range(1, iterations + 1), times[name], "o-", color=color, label=name)
+    axes.set(xlabel="pair", ylabel="seconds", ylim=(0, None), title=f"Iterations of {batch} steps, timed alternately")
     axes.set_xticks(range(1, iterations + 1))
     axes.legend();
 
 # %% [markdown]
 r"""
 The table shows what really ran.
-Beside remote EnvRunners, each algorithm keeps a local one; it has no environments, so it never played.
-The remote ones are processes of their own.
+Besides its remote EnvRunners, each in its own process, each algorithm has a local one, which never sampled because it has no environments.
 Look at the curves: where one jumps, does the other jump in the same pair?
 
-## A ratio is half a result, and five pairs make a wide interval
+## A ratio needs an interval, and with five pairs it's wide
 
-Would the ratio be the same tomorrow?
-The pairs tell you how far to trust it.
-Each pair gives a ratio, and you work with its logarithm: on that scale, twice as fast and half as fast lie equally far from "no difference".
+Would you measure the same ratio tomorrow?
+The pairs tell you how far to trust it ([paired measurement](../docs/glossary.md#paired-measurement)).
+Work with the logarithm of each pair's ratio, because on that scale, twice as fast and half as fast are equally far from "no difference":
 
 $$d_i = \log(\text{single}_i) - \log(\text{many}_i)$$
 
-A slow minute that hit both halves of a pair cancels in the difference.
-The mean $\bar d$ of the $n$ differences leads back to a ratio, $e^{\bar d}$, the geometric mean of the pairs' ratios.
-With their standard deviation $s$, computed with $n - 1$ in the denominator, the 95 % **t interval** is
+A slow minute that affects both halves of a pair cancels in the difference.
+The mean $\bar d$ of the $n$ differences leads back to a ratio, $e^{\bar d}$, which is the geometric mean of the pairs' ratios.
+With the standard deviation $s$ of the differences, which has $n - 1$ in its denominator, the 95% [**t interval**](../docs/glossary.md#t-interval) is
 
 $$\exp\!\left(\bar d \pm t \cdot \frac{s}{\sqrt n}\right)$$
 
 where $t$ is `stats.t.ppf(0.975, n - 1)` in SciPy.
-It is 2.78 for five pairs, 2.09 for twenty, and falls to 1.96 for very many.
-The larger factor allows for $s$ being itself an estimate from a few numbers.
+It's 2.78 for five pairs and approaches 1.96 as $n$ grows, because with few pairs, $s$ is itself a rough estimate.
 
-Write `speedup`: the ratio and both ends of its interval, from the times of all pairs.
+Write `speedup`, which takes the times that `time_training` returns, and returns the ratio and both ends of its interval.
 """
 
 
 # %%
 def speedup(times):
-    """Return (ratio, low, high) for the times that time_training gives, pair by pair.
+    """Return (ratio, low, high) for the times that time_training returns, pair by pair.
 
-    The ratio is exp(mean of log(single / many)); low and high are the ends of its 95 % t interval.
+    The ratio is exp(mean of log(single / many)); low and high are the ends of its 95% t interval.
     """
     ### BEGIN SOLUTION
     differences = np.log(times["single"]) - np.log(times["many"])
@@ -432,43 +461,48 @@ check("speedup", speedup)
 
 # %% [markdown] tags=["solution"]
 r"""
-SciPy has the interval ready: take `np.exp` of `stats.ttest_rel(np.log(single), np.log(many)).confidence_interval()`.
-NumPy's `std` divides by $n$ unless you say `ddof=1`; with five pairs that alone makes the interval a tenth too narrow.
-`coursekit.compare_times` times several functions in turn and returns medians, a ratio and its interval.
+SciPy can compute the interval for you: take `np.exp` of `stats.ttest_rel(np.log(single), np.log(many)).confidence_interval()`.
+NumPy's `std` divides by $n$ unless you write `ddof=1`; with five pairs, that alone makes the interval about a tenth too narrow.
+`coursekit.compare_times` times several functions alternately and returns medians, a ratio, and its interval.
 """
 
 # %% tags=["demo"]
 if passed("speedup") and times:
     ratio, low, high = speedup(times)
     print(f"many {sum(times['many']):.1f} s, single {sum(times['single']):.1f} s for {iterations} iterations each")
-    print(f"ratio {ratio:.2f}, 95 % interval {low:.2f} to {high:.2f}")
+    print(f"ratio {ratio:.2f}, 95% interval {low:.2f} to {high:.2f}")
     display(measured("speedup", ratio))
 
 # %% [markdown]
 r"""
-Why not the statisticians' **bootstrap**, which needs no formula?
-It treats your pairs as all there is, and repeats the measurement *by drawing* from them: as many pairs, with replacement.
-Every draw has a ratio, and the middle 95 % of a thousand such ratios is the interval.
-For hundreds of pairs that is a fine method.
+If you predicted more, remember that nothing has made the learning faster.
 
-For five, let a made-up machine with a true ratio of 1.6 decide.
-The next cells measure on it over and over, and count how many intervals hold the truth: their **coverage**.
+Why not use the [**percentile bootstrap**](../docs/glossary.md#percentile-bootstrap), which needs no formula?
+It repeatedly draws as many pairs as you have from your own pairs, with replacement, and computes the ratio of each draw.
+The middle 95% of a thousand such ratios is the interval.
+For hundreds of pairs, that's a fine method.
 
-**Predict:** of 100 bootstrap intervals from five pairs, each called a 95 % interval, how many hold the true ratio?
+To see how well it works for five, simulate a machine whose true ratio is 1.6, measure on it many times, and count how many intervals contain 1.6.
+This fraction is the method's [**coverage**](../docs/glossary.md#coverage).
+
+**Predict:** of 100 bootstrap intervals, each from five pairs and each called a 95% interval, how many contain the true ratio?
 """
+
+# %% tags=["demo"]
+predict("bootstrap_coverage", ...)  # of 100 intervals
 
 
 # %%
 def made_up(pairs, rng, truth=1.6):
-    """Return the times of `many` and `single` on a machine with slow moments, which both of a pair share."""
-    mood = np.exp(rng.normal(0, 0.3, size=pairs))
-    many, single = mood * np.exp(rng.normal(0, 0.1, size=(2, pairs)))
+    """Return times of `many` and `single` on a simulated machine with slow moments, which affect both times of a pair."""
+    slowness = np.exp(rng.normal(0, 0.3, size=pairs))
+    many, single = slowness * np.exp(rng.normal(0, 0.1, size=(2, pairs)))
     return many, truth * single
 
 
 def bootstrap(many, single, rng):
-    """Return the middle 95 % of the ratios of 1,000 draws of pairs."""
-    drawn = rng.integers(len(many), size=(1000, len(many)))  # each row: the numbers of the pairs of one draw
+    """Return the middle 95% of the ratios of 1,000 draws of pairs."""
+    drawn = rng.integers(len(many), size=(1000, len(many)))  # each row: the indices of the pairs in one draw
     return np.quantile(single[drawn].sum(axis=1) / many[drawn].sum(axis=1), [0.025, 0.975])
 
 
@@ -479,8 +513,9 @@ if passed("speedup"):
         trials = [made_up(pairs, rng) for _ in range(budget(1000, 200))]
         ends["bootstrap", pairs] = np.array([bootstrap(many, single, rng) for many, single in trials])
         ends["t interval", pairs] = np.array([speedup({"many": many, "single": single})[1:] for many, single in trials])
-    coverage = {key: np.mean((found[:, 0] <= 1.6) & (found[:, 1] >= 1.6)) for key, found in ends.items()}
-    display((100 * pandas.Series(coverage)).unstack().rename_axis(columns="pairs").style.format("{:.0f} %"))
+    coverage = {key: 100 * np.mean((found[:, 0] <= 1.6) & (found[:, 1] >= 1.6)) for key, found in ends.items()}
+    display(pandas.Series(coverage).unstack().rename_axis(columns="pairs").style.format("{:.0f}%"))
+    display(measured("bootstrap_coverage", coverage["bootstrap", 5]))
 
 # %% tags=["demo"]
 if passed("speedup"):
@@ -493,30 +528,27 @@ if passed("speedup"):
 
 # %% [markdown]
 r"""
-Each line is an interval; the pink ones miss the truth, which the dashed line marks.
-From five pairs, about 85 in 100 bootstrap intervals hold it, from ten a little below 90, and with more pairs the share approaches 95.
-The t interval gets there with five, at the price of being wider.
-It assumes that the logarithms are roughly normally distributed, and the pairs independent.
-Take neither for granted: look at the curves first.
+Each line is an interval, and the pink ones miss the true ratio, which the dashed line marks.
+With five pairs, only about 83 of 100 bootstrap intervals contain it, not 95.
+With ten pairs, it's about 90, and the coverage approaches 95 as the number of pairs grows.
+The t interval has a coverage of about 95% even with five pairs, because it's wider.
+It assumes that the logarithms are roughly normally distributed and that the pairs are independent, so look at your curves before you trust it.
 
-An older course reported a ratio of 1.59 for these two, from another machine, another RLlib and one measurement of each: compare the direction with yours, not the digits.
+An older course measured a ratio of 1.59 on another machine, with an older RLlib, so compare the direction with yours, not the digits.
+There are three caveats:
 
-Three caveats.
-
-- **This is one machine.** Its cores bound what a second process can give.
-  On two cores, runners that compute can be at best twice as fast; the rest of your ratio comes from the second environment in each.
-- **You may not be alone.** On a server that many learners share, or with a browser full of tabs, the second runner may find no free core.
-  Then the interval gets wide, or the ratio falls to 1 or below.
-  That is a correct result: report it as it is.
-- **A ratio holds for its settings.** With 10 epochs instead of 30 the learner would need about a third of the time, and runners would seem to help more, as you will compute below.
+- **This is one machine.** Two EnvRunners can at best halve the sampling time; the rest of your speedup comes from the second environment in each.
+- **You may not be alone.** On a shared server, or beside a browser full of tabs, the second EnvRunner may not find a free core.
+  Then the interval gets wide, or the ratio falls to 1 or below, and that's a correct result, so report it.
+- **A ratio is valid only for its settings.** With 10 epochs instead of 30, EnvRunners would seem to help more, as you'll compute below.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect the room's ratios on a board, with their intervals, before you explain anything.
-On separate machines they lie close together; on a shared server they scatter, and some may fall below 1.
-Ask why: it is the best lesson of this chapter.
-A small ratio costs no points.
+Collect the ratios and their intervals on a board before you explain anything.
+On separate machines, they lie close together; on a shared server, they scatter, and some may fall below 1.
+Ask why: it's the best lesson of this chapter.
+Nobody loses points for a small ratio.
 """
 
 # %%
@@ -529,25 +561,27 @@ quiz("twice_the_runners", twice_the_runners)
 
 # %% [markdown]
 r"""
-## Each further runner saves less
+## Amdahl's law: each additional EnvRunner saves less
 
-With $n$ runners on $n$ free cores, an iteration takes
+With $n$ EnvRunners on $n$ free cores, an iteration takes
 
 $$T(n) = \frac{\text{sampling}}{n} + \text{learning}$$
 
 because only the sampling is divided.
-That is Amdahl's law: however large $n$ gets, $T(n)$ stays above the learning time.
-At some point, one more process is not worth its core and memory.
+However large $n$ gets, $T(n)$ stays above the learning time, so at some point, one more process isn't worth its core and its memory.
 
-Write `choose_runners`: walk up from one runner, and stop as soon as one more would save less than the share `worth` of what the iteration takes *now*, or at `most`, when there are no more cores.
+Write `choose_runners`, which takes the seconds of sampling and of learning with one EnvRunner, and returns a number of EnvRunners.
+Start at one, and stop as soon as one more would save less than the fraction `worth` of the *current* iteration time.
+Never go beyond `most`, the number of your cores.
 """
 
 
 # %%
 def choose_runners(sampling, learning, most, worth=0.05):
-    """Return the first number of runners, from 1 up, at which one more would save less than the share `worth`; else `most`.
+    """Return the first number of EnvRunners, from 1 up, at which one more would save less than the fraction `worth`, or else `most`.
 
-    `sampling` and `learning` are the seconds of the two parts of an iteration with one runner.
+    `sampling` and `learning` are the seconds of the two parts of an iteration with one EnvRunner.
+    A saving of exactly `worth` is still worth it.
     """
     ### BEGIN SOLUTION
     for runners in range(1, most):
@@ -564,63 +598,66 @@ check("choose_runners", choose_runners)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without a learner ($\text{learning} = 0$) adding one to $n$ runners saves a share of $1 / (n + 1)$, so with `worth=0.05` you stop at twenty even then.
+Even if learning took no time at all, adding one EnvRunner to $n$ would save only the fraction $1 / (n + 1)$, so with `worth=0.05` you would stop at about twenty.
 """
 
 # %% [markdown]
 r"""
-The curves below come from *your* times of sampling and learning, with one environment and with sixteen in each runner.
-The dotted line is the learning alone, the quickest you measured: it does not depend on the environments.
+The curves below come from *your* times of sampling and learning, with one environment and with sixteen in each EnvRunner.
+The dotted line is the learning alone, which doesn't depend on the environments.
 """
 
 # %% tags=["demo"]
 learning = min(parts[1] for parts in seconds_per_1000.values())
-print(f"learning alone: {learning:.3f} s for 1,000 steps")
+print(f"learning alone: {learning:.3f} s per 1,000 steps")
 
 # %% tags=["demo"]
 if passed("choose_runners"):
     figure, axes = plt.subplots(figsize=(7, 3.5), constrained_layout=True)
     runners = np.arange(1, 33)
-    for envs, colour in [(1, "#64748b"), (16, "#7c3aed")]:
-        playing = seconds_per_1000[envs][0]
-        best = choose_runners(playing, learning, most=32)
-        axes.plot(runners, playing / runners + learning, color=colour, label=f"environments in each: {envs}, choose {best}")
-        axes.plot(best, playing / best + learning, "o", color=colour)
+    for envs, color in [(1, "#64748b"), (16, "#7c3aed")]:
+        alone = seconds_per_1000[envs][0]
+        best = choose_runners(alone, learning, most=32)
+        axes.plot(runners, alone / runners + learning, color=color, label=f"{envs} per EnvRunner: choose {best}")
+        axes.plot(best, alone / best + learning, "o", color=color)
     axes.axhline(learning, color="#059669", linestyle=":")
-    axes.set(xlabel="EnvRunners", ylabel="seconds for 1,000 steps", ylim=(0, None))
+    axes.set(xlabel="EnvRunners", ylabel="seconds per 1,000 steps", ylim=(0, None))
     axes.set_title("Predicted from your measurements")
-    axes.legend();
+    axes.legend(title="environments");
 
 # %% [markdown]
 r"""
-With sixteen environments in each, fewer runners are enough, because little sampling is left to divide.
-So add environments to a runner first, then runners.
-Do the reverse if the environment is slow, like a robot simulator: its steps take turns within a runner, and only more processes help.
+With sixteen environments in each, you need fewer EnvRunners, because there's less sampling to divide.
+So add environments to an EnvRunner first, and then add EnvRunners.
+Do the reverse if a step of the environment is slow, as in a robot simulator: an EnvRunner steps its environments one after the other, so only more processes help.
 
-Was the model right for your timed pairs?
-It predicts their ratio from what one process did at the beginning, and also the ratio for another number of epochs, without another measurement.
+Does the model predict the ratio that you measured?
+It uses only times from one process, and it can predict the ratio for another number of epochs, too.
 """
 
 # %% tags=["demo"]
 if passed("time_training") and times:
     alone, in_pairs = seconds_per_1000[1][0], seconds_per_1000[2][0]  # sampling with one environment, and with two
     for epochs in (30, 10):
-        shorter = epochs / 30 * learning  # epochs do not change the sampling
+        shorter = epochs / 30 * learning  # the number of epochs doesn't change the sampling
         ratio = (alone + shorter) / (in_pairs / 2 + shorter)
         print(f"{epochs} epochs, predicted: ratio {ratio:.2f}")
     print(f"30 epochs, measured: ratio {sum(times['single']) / sum(times['many']):.2f}")
 
 # %% [markdown]
 r"""
-## A runner that dies is replaced, and training continues
+## RLlib replaces a dead EnvRunner and continues training
 
-The more processes you run, the sooner one dies: out of memory, a node switched off, a bug in a simulator.
-Chapter 5 builds a pool of workers that heals itself; RLlib has one built in, `restart_failed_env_runners`, on by default.
-After the second iteration, the next cell kills an EnvRunner's process with `SIGKILL`, as the operating system would, and keeps training until the runner is back.
+The more processes you run, the sooner one of them dies.
+In Chapter 5, you built a pool that replaces its dead actors; RLlib does the same by default (`restart_failed_env_runners`).
+After the second iteration, the next cell kills an EnvRunner's process with `SIGKILL`, as the operating system would, and keeps training until the EnvRunner is back.
 
-**Predict:** what will the third iteration do: raise, wait for a new process, or continue without it?
-How many steps will its batch have?
+**Predict:** what happens in the third iteration?
+Does it raise an error, wait for a new process, or continue without the dead EnvRunner?
 """
+
+# %% tags=["demo"]
+predict("third_iteration", ..., ["raises", "waits", "continues"])
 
 # %% tags=["demo"]
 rows, restarts = [], 0
@@ -634,33 +671,35 @@ with built(lake_config(500, runners=2, envs=1)) as [algo]:
         rows.append([algo.iteration, time.perf_counter() - start, steps, alive, restarts])
         if algo.iteration == 2:
             kill_runner(algo, 2)
-pandas.DataFrame(rows, columns=["iteration", "seconds", "steps", "EnvRunners", "restarts"]).round(2).set_index("iteration")
+table = pandas.DataFrame(rows, columns=["iteration", "seconds", "steps", "EnvRunners", "restarts"]).set_index("iteration")
+display(table.round(2))
+measured("third_iteration", "continues" if table.loc[3, "EnvRunners"] == 1 else "waits")
 
 # %% [markdown]
 r"""
-No exception, no pause, and no smaller batch.
-The remaining runner plays all of the steps, so the sampling takes longer.
-Meanwhile Ray starts a new process, which has to import PyTorch and RLlib first: on few cores that slows the learning, too.
-As soon as it answers, it gets the current weights and its share of the work.
-You killed it between two iterations, so you lost only its unfinished episodes.
-Ray reports such a death in half a page, which is not shown here.
+It continues: there's no error, no wait, and no smaller batch.
+The remaining EnvRunner samples all of the steps, so sampling takes longer.
+Meanwhile, Ray starts a new process, which has to import PyTorch and RLlib first; with few cores, that slows down the learning, too.
+As soon as the new EnvRunner responds, it gets the current weights and its part of the work.
+You killed the process between two iterations, so you lost only its unfinished episodes.
+Ray reports such a death in half a page of text, which `kill_runner` hides.
 
-With `.fault_tolerance(restart_failed_env_runners=False)` the third iteration would have raised.
-With `ignore_env_runner_failures=True` as well, it would have continued with the remaining runner for good.
-A *learner* that dies is another matter: it holds the weights, and only a checkpoint protects you, as in [chapter 11](ch11_rllib_ppo.ipynb).
+With `.fault_tolerance(restart_failed_env_runners=False)`, the third iteration would have raised an error.
+If you also set `ignore_env_runner_failures=True`, training continues, but with the remaining EnvRunner only.
+If a *learner* dies, that's another matter: it holds the weights, and only a checkpoint protects you, as in [Chapter 11](ch11_rllib_ppo.ipynb).
+"""
 
-## Sixteen runners need sixteen cores, memory, and a batch to share
+# %% [markdown]
+r"""
+## Sixteen EnvRunners need cores, memory, and a large batch
 
-What would sixteen runners take?
+- **Cores.** Each EnvRunner requests one logical CPU (`num_cpus_per_env_runner=1`).
+  Your Ray has four, so `build_algo` would start four EnvRunners and wait forever for CPUs for the others.
+  With `num_cpus=16` in `ray.init`, all of them start, but they still share your cores; on a cluster, Ray can start them on several nodes.
+- **Memory.** Every EnvRunner has PyTorch and RLlib in memory, however small its network is.
+- **A large batch.** The EnvRunners divide the batch evenly, so each environment contributes a **fragment** of batch / (EnvRunners × environments) steps.
 
-- **Cores.** Each runner asks for one logical CPU (`num_cpus_per_env_runner=1`).
-  This Ray has four: `build_algo` would start four runners and wait forever for room for the others.
-  `num_cpus=16` in `ray.init` lets all of them start, but they still share your cores.
-  On a cluster, sixteen runners spread over the nodes, and your program stays the same.
-- **Memory.** Every runner has PyTorch and RLlib in memory, however small its network, as the table of what ran shows.
-- **A batch to share.** The batch is split evenly, so each environment contributes a **fragment** of batch / (runners × environments) steps.
-
-The config knows the length of a fragment before you build it:
+You can read the length of a fragment from the config before you build anything:
 """
 
 # %%
@@ -668,22 +707,21 @@ rows = []
 for runners, envs in [(1, 1), (2, 2), (4, 4), (16, 1), (16, 4)]:
     for size in (1000, 4000, 64_000):
         fragment = lake_config(size, runners, envs).get_rollout_fragment_length()
-        rows.append({"runners": runners, "environments": envs, "batch": size, "fragment": fragment})
-pandas.DataFrame(rows).pivot(index=["runners", "environments"], columns="batch", values="fragment")
+        rows.append({"EnvRunners": runners, "environments": envs, "batch": size, "fragment": fragment})
+pandas.DataFrame(rows).pivot(index=["EnvRunners", "environments"], columns="batch", values="fragment")
 
 # %% [markdown]
 r"""
-Look at sixteen runners with four environments each and a batch of 1,000: sixteen steps, in some runners fifteen.
-Such a fragment cuts every episode of a longer game into pieces.
-PPO copes, since the critic estimates how a cut episode would have continued, but an estimate is worth less than the real end.
-And each call to a runner fetches only a handful of steps, so more of its time is overhead.
+Look at sixteen EnvRunners with four environments each and a batch of 1,000: a fragment has sixteen steps, or fifteen in some EnvRunners.
+Such short fragments cut the episodes of a longer game into pieces.
+PPO copes, because the critic estimates how a cut episode would have continued, but an estimate is worth less than the real outcome.
+Each call to an EnvRunner also returns only a few steps, so more of the time is overhead.
 
-So when you add runners, increase the batch size too: each iteration sees more experience, and there are fewer iterations.
-Whether the agent learns faster *in seconds* is another question, and chapter 13 measures it.
-For hundreds of runners, take an algorithm that does not wait for the slowest: APPO or IMPALA.
+So when you add EnvRunners, increase the batch size, too: the same number of steps then takes fewer iterations.
+Whether the agent learns faster *in seconds* is another question, which Chapter 13 answers with a measurement.
+For hundreds of EnvRunners, choose an algorithm that doesn't wait for the slowest one, such as APPO or IMPALA.
 
 In a workshop, the next cell puts your ratio on the room's board, beside your number of cores.
-How do the ratios on two cores differ from those on eight?
 """
 
 # %% tags=["demo"]
@@ -697,33 +735,26 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You can say what Ray is and what RLlib uses it for: EnvRunners that generate experience side by side.
-- You know which part of an iteration more runners shorten, and which they do not.
-- You check that two configurations differ only in what you compare.
-- You time in turn, warm up, leave out the build, and report a ratio with an interval that keeps its promise.
-- You stop adding runners when one more is not worth it.
-- You know that a killed runner costs unfinished episodes and some seconds, not the training.
+- You can measure the parts of an iteration, and you know that more EnvRunners shorten only the sampling.
+- You can compare two configs fairly, and report the ratio of their times with an interval.
+- You can stop adding EnvRunners when one more isn't worth it.
+- You know that a killed EnvRunner costs unfinished episodes and a few seconds, not the training run.
 
 ## Traps
 
-- **If you omit `num_env_runners`**, PPO uses two.
-- **A 95 % interval from few pairs** needs the factor of the t distribution, 2.78 for five, not 1.96.
-- **Too few logical CPUs**: `build_algo` waits and says nothing.
-  Two algorithms alive at once need the CPUs of both.
+- **With too few logical CPUs**, `build_algo` waits forever, and two algorithms at the same time need CPUs for both.
 - **`training(model=…)` and `training(train_batch_size=…)`** are still accepted but belong to the old API: use `.rl_module(...)` and `train_batch_size_per_learner`.
-- **Without `flatten`**, remote runners die while they are built, and you see `IndexError: list index out of range`.
-  Build once with `num_env_runners=0`: there the error names its cause.
-- **An exception inside `foreach_env_runner`** ends the runner that raised it, after a pause of a minute.
-- **`result["timers"]`** are smoothed, and the first iteration weighs most.
-  Use a stopwatch.
-- **PyTorch's threads.** On busy cores a learner with two threads can need more than twice the CPU time of one: with such a small network, threads mostly wait for each other.
-  `built` calls `torch.set_num_threads(1)`.
+- **Without `flatten`**, remote EnvRunners fail while they start, and all you see is `IndexError: list index out of range`.
+  Build once with `num_env_runners=0`, and the error names its cause.
+- **An exception in a function that you pass to `foreach_env_runner`** ends the EnvRunner that raised it, by default after a pause of a minute.
+- **`result["timers"]`** contains smoothed values, in which the first iteration weighs most, so use a stopwatch.
+- **PyTorch's threads** compete with the EnvRunners for cores, so `built` calls `torch.set_num_threads(1)`.
 
 ## Read on
 
-- [Chapter 8](ch08_rollouts.ipynb) builds samplers by hand, with a slow simulator; [chapter 13](ch13_algorithms.ipynb) has several learners, GPUs, and algorithms that do not wait.
-- RLlib's documentation: [scaling](https://docs.ray.io/en/latest/rllib/scaling-guide.html) and [AlgorithmConfig](https://docs.ray.io/en/latest/rllib/algorithm-config.html).
+- [Chapter 8](ch08_rollouts.ipynb) builds samplers by hand, with a slow simulator, and [Chapter 13](ch13_algorithms.ipynb) covers several learners, GPUs, and algorithms that don't wait.
+- RLlib's documentation on [scaling](https://docs.ray.io/en/latest/rllib/scaling-guide.html) and [AlgorithmConfig](https://docs.ray.io/en/latest/rllib/algorithm-config.html).
 - Liang et al., [*RLlib: Abstractions for Distributed Reinforcement Learning*](https://arxiv.org/abs/1712.09381), 2018.
-- Student, [*The probable error of a mean*](https://doi.org/10.1093/biomet/6.1.1), 1908: the t interval, from a brewery that could afford few samples.
+- Student, [*The probable error of a mean*](https://doi.org/10.1093/biomet/6.1.1), 1908: the t distribution, from a brewery that could afford only small samples.
 - Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter 13: percentile intervals.
 """

@@ -3,6 +3,7 @@
 import math
 import statistics
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from scipy import stats
@@ -36,22 +37,22 @@ def all_names(one, other):
     return {name for name in one | other if name not in one or name not in other or one[name] != other[name]}
 
 
-@rejects("unfair", says="does not name")
+@rejects("unfair", says="doesn't contain")
 def without_private_names(one, other, compared):
     return {name for name in all_names(one, other) - set(compared) if not name.startswith("_")}
 
 
-@rejects("unfair", says="does not name")
+@rejects("unfair", says="doesn't contain")
 def only_names_that_both_have(one, other, compared):
     return (all_names(one, other) & one.to_dict().keys() & other.to_dict().keys()) - set(compared)
 
 
-@rejects("unfair", says="or may differ")
+@rejects("unfair", says="agree there")
 def forgets_what_is_compared(one, other, compared):
     return all_names(one, other)
 
 
-@rejects("unfair", says="does not name")
+@rejects("unfair", says="doesn't contain")
 def only_the_usual_suspects(one, other, compared):
     return all_names(one, other) & {"lr", "gamma", "num_epochs", "train_batch_size_per_learner"} - set(compared)
 
@@ -67,7 +68,66 @@ def yes_or_no(one, other, compared):
     return bool(all_names(one, other) - set(compared))
 
 
-# time_training: in turn, after one warm-up each
+# fair_pair: two configs that differ in their EnvRunners and environments alone
+
+
+def lake(batch, runners, envs, **more):
+    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+
+    from coursekit.given.ch12_env_runners import flatten
+
+    return (
+        PPOConfig()
+        .environment("FrozenLake-v1")
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=envs, env_to_module_connector=flatten)
+        .rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32, 32]))
+        .training(train_batch_size_per_learner=batch, **more)
+        .debugging(seed=0)
+    )
+
+
+@accepts("fair_pair")
+def a_copy_with_other_runners(batch):
+    single = lake(batch, 1, 1)
+    return [single.copy().env_runners(num_env_runners=2, num_envs_per_env_runner=2), single]
+
+
+@accepts("fair_pair")
+def by_a_loop_over_one_number(batch):
+    return tuple(lake(batch, runners=number, envs=number) for number in (2, 1))
+
+
+@rejects("fair_pair", says="the config of `many` has [1, 1]")
+def the_single_one_first(batch):
+    return lake(batch, 1, 1), lake(batch, 2, 2)
+
+
+@rejects("fair_pair", says="the config of `single` has [2, 1]")
+def leaves_out_the_number_of_runners(batch):
+    from ray.rllib.algorithms.ppo import PPOConfig
+
+    many = lake(batch, 2, 2)
+    single = many.copy().env_runners(num_env_runners=PPOConfig().num_env_runners, num_envs_per_env_runner=1)
+    return many, single
+
+
+@rejects("fair_pair", says="but it should have")
+def the_same_number_of_steps_for_each_environment(batch):
+    return lake(4 * batch, 2, 2), lake(batch, 1, 1)
+
+
+@rejects("fair_pair", says="also differ in ['num_epochs']")
+def keeps_the_colleagues_epochs(batch):
+    return lake(batch, 2, 2, num_epochs=10), lake(batch, 1, 1)
+
+
+@rejects("fair_pair", says="must return two configs")
+def only_the_large_one(batch):
+    return lake(batch, 2, 2)
+
+
+# time_training: alternately, after one warm-up each
 
 
 def seconds_of(algo):
@@ -95,7 +155,7 @@ def pairs_in_tuples_the_single_one_first(many, single, iterations):
     return {"single": singles, "many": manys}
 
 
-def in_turn(many, single, iterations):
+def alternately(many, single, iterations):
     many.train(), single.train()
     pairs = [(seconds_of(many), seconds_of(single)) for _ in range(iterations)]
     return {"many": [m for m, _ in pairs], "single": [s for _, s in pairs]}
@@ -130,12 +190,12 @@ def no_warm_up(many, single, iterations):
 
 @rejects("time_training")
 def the_same_algorithm_twice(many, single, iterations):
-    return in_turn(many, many, iterations)
+    return alternately(many, many, iterations)
 
 
 @rejects("time_training")
 def swaps_the_names(many, single, iterations):
-    times = in_turn(many, single, iterations)
+    times = alternately(many, single, iterations)
     return {"many": times["single"], "single": times["many"]}
 
 
@@ -152,20 +212,31 @@ def one_clock_for_each_pair(many, single, iterations):
     return times
 
 
+@rejects("time_training", says="at the same time")
+def both_at_the_same_time(many, single, iterations):
+    many.train(), single.train()
+    times = {"many": [], "single": []}
+    with ThreadPoolExecutor() as pool:
+        for _ in range(iterations):
+            for name, seconds in zip(times, pool.map(seconds_of, [many, single]), strict=True):
+                times[name].append(seconds)
+    return times
+
+
 @rejects("time_training")
 def returns_totals(many, single, iterations):
-    times = in_turn(many, single, iterations)
+    times = alternately(many, single, iterations)
     return {name: sum(seconds) for name, seconds in times.items()}
 
 
 @rejects("time_training")
 def stops_what_it_did_not_build(many, single, iterations):
-    times = in_turn(many, single, iterations)
+    times = alternately(many, single, iterations)
     many.stop(), single.stop()
     return times
 
 
-# speedup: the geometric mean of the ratios, and a t interval of the pairs
+# speedup: the geometric mean of the ratios, and a t interval from the pairs
 
 
 def interval(differences, factor, spread):
@@ -200,6 +271,12 @@ def with_the_standard_library(times):
     return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
 
 
+@accepts("speedup")
+def with_scipys_interval_and_decimal_logarithms(times):
+    logs = np.log10(np.array(times["single"]) / np.array(times["many"]))
+    return 10 ** logs.mean(), *10 ** np.array(stats.t.interval(0.95, len(logs) - 1, logs.mean(), stats.sem(logs)))
+
+
 @rejects("speedup", says="1.96 is too small")
 def a_normal_interval(times):
     return interval(differences_of(times), 1.96, standard_error(times))
@@ -210,7 +287,7 @@ def divides_by_n(times):
     return interval(differences_of(times), t_of(times), standard_error(times, ddof=0))
 
 
-@rejects("speedup", says="90 %")
+@rejects("speedup", says="90%")
 def five_percent_at_each_end(times):
     return interval(differences_of(times), t_of(times, 0.9), standard_error(times))
 
@@ -241,7 +318,7 @@ def without_logarithms(times):
     return ratios.mean(), ratios.mean() - half, ratios.mean() + half
 
 
-@rejects("speedup", says="upside down")
+@rejects("speedup", says="reciprocal")
 def upside_down(times):
     return interval(-differences_of(times), t_of(times), standard_error(times))
 
@@ -294,6 +371,34 @@ def with_arrays(sampling, learning, most, worth=0.05):
     seconds = sampling / np.arange(1, most + 1) + learning
     too_little = np.flatnonzero(1 - seconds[1:] / seconds[:-1] < worth)
     return too_little[0] + 1 if len(too_little) else most
+
+
+@accepts("choose_runners")
+def without_a_division(sampling, learning, most, worth=0.05):
+    runners = 1
+    while runners < most and sampling >= worth * (runners + 1) * (sampling + learning * runners):
+        runners += 1
+    return runners
+
+
+@rejects("choose_runners", says="isn't less than 25%")
+def stops_at_exactly_what_is_worth_it(sampling, learning, most, worth=0.05):
+    seconds = [sampling / n + learning for n in range(1, most + 1)]
+    return next((n for n in range(1, most) if 1 - seconds[n] / seconds[n - 1] <= worth), most)
+
+
+@rejects("choose_runners")
+def compares_seconds_with_a_fraction(sampling, learning, most, worth=0.05):
+    seconds = [sampling / n + learning for n in range(1, most + 1)]
+    return next((n for n in range(1, most) if seconds[n - 1] - seconds[n] < worth), most)
+
+
+@rejects("choose_runners", says="isn't a whole number")
+def returns_nothing_when_cores_end(sampling, learning, most, worth=0.05):
+    for n in range(1, most):
+        if sampling / n - sampling / (n + 1) < worth * (sampling / n + learning):
+            return n
+    return None
 
 
 @rejects("choose_runners")
