@@ -9,7 +9,7 @@ EnvRunners sample in parallel, and only the sampling gets faster.
 **What you will be able to do**
 
 - explain what RLlib uses Ray for;
-- measure where an iteration's time goes, and predict what more EnvRunners would save;
+- measure where an iteration's time goes, and predict how much of it more EnvRunners would save;
 - check that two configs differ only in what you compare;
 - time two algorithms fairly, and report their ratio with an interval that you can trust;
 - choose the number of EnvRunners from two measurements;
@@ -53,18 +53,18 @@ r"""
 Several libraries are built on it: Tune, Train, Data, Serve, and **RLlib**, the library for reinforcement learning.
 
 An agent often needs millions of steps of experience, and a single environment produces them one after another.
-So RLlib starts [actors](../docs/glossary.md#actor) whose only job is to sample, called [**EnvRunners**](../docs/glossary.md#envrunner) (formerly *rollout workers*).
+So RLlib starts [actors](../docs/glossary.md#actor) whose only job is to sample: [**EnvRunners**](../docs/glossary.md#envrunner), formerly called *rollout workers*.
 An EnvRunner has one or more environments and a copy of the policy's network, and it returns the episodes that it samples.
 [Old names](../docs/old_names.md) lists what else has been renamed.
 
 ![A driver with the algorithm and its learner in the middle, and an EnvRunner actor with two environments on each side; episodes go in, and weights come back](../img/ch12_env_runners.svg)
 
-PPO repeats three steps, and one round of them is an [**iteration**](../docs/glossary.md#iteration):
+PPO repeats three phases, and one round of them is an [**iteration**](../docs/glossary.md#iteration):
 
-1. **Sample.** All EnvRunners sample until they have collected one batch of steps together.
+1. **Sample.** Together, the EnvRunners collect one batch of environment steps.
 2. **Learn.** The learner goes over the batch 30 times (*epochs*), 128 steps at a time (*minibatches*), and updates its weights.
    Both numbers are RLlib's defaults.
-3. **Synchronize.** Every EnvRunner gets the policy's new weights before the next iteration ([weight synchronization](../docs/glossary.md#weight-synchronization)).
+3. **Synchronize.** [Weight synchronization](../docs/glossary.md#weight-synchronization) gives every EnvRunner the policy's new weights before the next iteration.
    The critic stays with the learner, because choosing an action doesn't need it.
 """
 
@@ -88,11 +88,10 @@ quiz("how_rllib_uses_ray", how_rllib_uses_ray)
 r"""
 ## An iteration samples first, then it learns
 
-Start without a second process.
 With `num_env_runners=0`, the [**local EnvRunner**](../docs/glossary.md#local-envrunner) does the sampling.
-It's an ordinary object in your notebook's process, so no other process has to start, and an exception shows where it happened.
+It's an ordinary object in your notebook's process, so no other process has to start, and a traceback shows where an exception happened.
 
-The environment is FrozenLake, where the agent crosses a lake of sixteen squares without falling into a hole.
+The environment is FrozenLake, where the agent has to cross a lake of sixteen squares without falling into a hole.
 The agent observes the number of its square, 0 to 15.
 A network needs a vector, so the *connector* `flatten` turns the number into a one-hot vector: a one among fifteen zeros.
 One function makes every config in this chapter:
@@ -119,7 +118,7 @@ r"""
 To see where its time goes, call the methods that `train` calls, with a stopwatch between them.
 
 `built` builds an algorithm from each config that you give it and yields a list of them, hence the brackets in `as [algo]`.
-When the block ends, even with an error, it stops them, because an algorithm that isn't stopped can keep its EnvRunners and their CPUs until your kernel exits.
+It stops them when the block ends, even with an error; otherwise, they could keep their EnvRunners and CPUs until your kernel exits.
 """
 
 
@@ -139,7 +138,7 @@ def one_iteration(algo, sample):
 
 # %%
 def measure(envs):
-    """Return the seconds of the three steps per 1,000 environment steps: the shorter of two times, since other programs can only add to it."""
+    """Return the seconds of the three phases per 1,000 environment steps: the shorter of two times, because other programs only add to it."""
     steps = budget(2048, 128)
     with built(lake_config(500, runners=0, envs=envs)) as [algo]:
         one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=128))  # a warm-up
@@ -165,8 +164,8 @@ measured("sampling_percentage", 100 * seconds_per_1000[1][0] / sum(seconds_per_1
 # %% [markdown]
 r"""
 Did you predict less, because of the 30 epochs?
-The learner handles 128 steps at a time, but this EnvRunner handles one.
-FrozenLake's own arithmetic is a small part of that: at every step, a vector passes through the connectors and the network, and an action comes out.
+The learner processes 128 steps at a time, but this EnvRunner processes only one.
+FrozenLake's own computation is a small part of the sampling: most of the time goes into passing a vector through the connectors and the network at every step.
 Synchronizing costs almost nothing here, because the weights don't even leave the process.
 
 ## Several environments in one EnvRunner share the network's forward pass
@@ -198,8 +197,9 @@ axes.legend(loc="lower right");
 # %% [markdown]
 r"""
 The sampling (violet) gets several times faster, though not sixteen times, because the connectors still handle every step.
-The learning (green) takes as long as before, because the learner gets as many steps.
-All of this ran in one process, so if the environment's own step is fast, more environments are the cheapest speedup that you can get.
+The learning (green) takes as long as before, because the learner gets the same number of steps.
+All of this ran in one process.
+If the environment's own step is fast, adding environments is the cheapest speedup that you can get.
 
 ## A second EnvRunner is a second process
 
@@ -208,7 +208,7 @@ To use a second core, you need a second process: a remote EnvRunner, which is a 
 It samples its part of the batch while the other EnvRunners sample theirs.
 
 The next cell measures only the sampling, with one and with two remote EnvRunners, and with 1 and 16 environments in each.
-`side_by_side` sets the number of environments and returns a function that has the first EnvRunner, or both at once, sample.
+`side_by_side` sets the number of environments and returns a function that makes one EnvRunner sample, or both at once.
 """
 
 # %% tags=["demo"]
@@ -226,8 +226,8 @@ series.unstack().round(3)
 r"""
 With one remote EnvRunner, you gain nothing: it does what the local one did, and its episodes have to be sent to your notebook.
 (On a busy machine, it may even take several times as long; if so, run the cell again.)
-Two EnvRunners divide the sampling if a second core is free.
-More environments make the sampling faster on any machine, but then a second EnvRunner has less to divide.
+If a second core is free, two EnvRunners need a little more than half of the time.
+More environments make the sampling faster on any machine, but then there's less time left for a second EnvRunner to save.
 
 ## A comparison is fair if only what you compare differs
 
@@ -260,7 +260,7 @@ A setting that only one config has is a difference, too.
 
 Write `unfair`, which takes two configs and the names of the settings that you compare.
 It returns the names of all other settings in which the configs differ.
-The check also passes it the default configs of PPO and APPO.
+The check also passes `unfair` the default configs of PPO and APPO.
 """
 
 
@@ -293,7 +293,7 @@ if passed("unfair"):
 # %% [markdown]
 r"""
 The number of epochs and the batch size differ but must not.
-(In the dict, a few settings have names with an underscore, such as `_train_batch_size_per_learner`.)
+(The batch size is `_train_batch_size_per_learner`, because a few names in the dict start with an underscore.)
 The number of EnvRunners must differ but doesn't: if you leave out `num_env_runners`, PPO uses two.
 
 Write `fair_pair`, which takes the batch size and returns the two configs that the colleague meant.
@@ -327,19 +327,18 @@ r"""
 
 You want to compare iterations like these:
 
-![With one EnvRunner, the sampling takes long, then the learner learns, then the weights go out; with two EnvRunners, the sampling is shorter and the learning takes as long as before](../img/ch12_iteration.svg)
+![With one EnvRunner, a long sampling phase, then learning, then the weights go out; with two EnvRunners, the sampling is shorter, and the learning takes as long as before](../img/ch12_iteration.svg)
 
 It's easy to measure something else by accident:
 
-- **The build.** Starting processes takes longer for two EnvRunners than for one, but in a training run that takes days, it doesn't matter.
+- **The build.** Starting processes takes longer for two EnvRunners than for one, but in a training run of several days, that time doesn't matter.
   So leave it out, and *say so*.
-- **The first iteration**, which also sets things up.
-  Run one warm-up iteration of each algorithm, and don't time it.
+- **The first iteration.** It also sets things up, so run one warm-up iteration of each algorithm, and don't time it.
 - **Other load on the machine.** If you time one algorithm and then the other, a slow minute affects only one of them.
   So alternate: time one iteration of one algorithm, then one of the other, and never run both at the same time.
 
 Write `time_training`, which takes two built algorithms and a number of iterations, and returns the seconds of each iteration.
-The check first passes two stand-ins that only sleep, and then two real algorithms with tiny batches, which takes up to a minute.
+The check first passes it two stand-ins that only sleep, and then two real algorithms with tiny batches, which takes up to a minute.
 """
 
 
@@ -386,7 +385,7 @@ quiz("why_in_turn", why_in_turn)
 r"""
 ## Two EnvRunners with two environments each aren't four times as fast
 
-Now time five iterations of each, after one warm-up iteration and without the builds.
+Now time five iterations of each algorithm, after one warm-up iteration and without the builds.
 This takes a minute or two, or longer on a slow machine.
 
 **Predict:** `many` has two EnvRunners instead of one, and four environments in all instead of one.
@@ -418,25 +417,26 @@ if passed("time_training") and times:
 # %% [markdown]
 r"""
 The table shows what really ran.
-Besides its remote EnvRunners, each in its own process, each algorithm has a local one, which never sampled because it has no environments.
+Each remote EnvRunner is a process.
+Each algorithm also has a local EnvRunner, which never sampled, because it has no environments.
 Look at the curves: where one jumps, does the other jump in the same pair?
 
-## A ratio needs an interval, and with five pairs it's wide
+## A ratio needs an interval, and five pairs give a wide one
 
 Would you measure the same ratio tomorrow?
-The pairs tell you how far to trust it ([paired measurement](../docs/glossary.md#paired-measurement)).
+A [paired measurement](../docs/glossary.md#paired-measurement), such as yours, tells you how far to trust it.
 Work with the logarithm of each pair's ratio, because on that scale, twice as fast and half as fast are equally far from "no difference":
 
 $$d_i = \log(\text{single}_i) - \log(\text{many}_i)$$
 
 A slow minute that affects both halves of a pair cancels in the difference.
-The mean $\bar d$ of the $n$ differences leads back to a ratio, $e^{\bar d}$, which is the geometric mean of the pairs' ratios.
+The mean $\bar d$ of the $n$ differences gives a ratio, $e^{\bar d}$, which is the geometric mean of the pairs' ratios.
 With the standard deviation $s$ of the differences, which has $n - 1$ in its denominator, the 95% [**t interval**](../docs/glossary.md#t-interval) is
 
 $$\exp\!\left(\bar d \pm t \cdot \frac{s}{\sqrt n}\right)$$
 
 where $t$ is `stats.t.ppf(0.975, n - 1)` in SciPy.
-It's 2.78 for five pairs and approaches 1.96 as $n$ grows, because with few pairs, $s$ is itself a rough estimate.
+It's 2.78 for five pairs, from which $s$ is only a rough estimate, and it approaches 1.96 as $n$ grows.
 
 Write `speedup`, which takes the times that `time_training` returns, and returns the ratio and both ends of its interval.
 """
@@ -482,8 +482,9 @@ It repeatedly draws as many pairs as you have from your own pairs, with replacem
 The middle 95% of a thousand such ratios is the interval.
 For hundreds of pairs, that's a fine method.
 
-To see how well it works for five, simulate a machine whose true ratio is 1.6, measure on it many times, and count how many intervals contain 1.6.
-This fraction is the method's [**coverage**](../docs/glossary.md#coverage).
+How well does it work for five pairs?
+The next cells simulate a machine whose true ratio is 1.6, measure on it many times, and count how many of the intervals contain 1.6.
+The fraction that do is the method's [**coverage**](../docs/glossary.md#coverage).
 
 **Predict:** of 100 bootstrap intervals, each from five pairs and each called a 95% interval, how many contain the true ratio?
 """
@@ -534,13 +535,13 @@ With ten pairs, it's about 90, and the coverage approaches 95 as the number of p
 The t interval has a coverage of about 95% even with five pairs, because it's wider.
 It assumes that the logarithms are roughly normally distributed and that the pairs are independent, so look at your curves before you trust it.
 
-An older course measured a ratio of 1.59 on another machine, with an older RLlib, so compare the direction with yours, not the digits.
+An older course measured a ratio of 1.59 on another machine, with an older RLlib, so compare the direction, not the digits, with yours.
 There are three caveats:
 
 - **This is one machine.** Two EnvRunners can at best halve the sampling time; the rest of your speedup comes from the second environment in each.
 - **You may not be alone.** On a shared server, or beside a browser full of tabs, the second EnvRunner may not find a free core.
   Then the interval gets wide, or the ratio falls to 1 or below, and that's a correct result, so report it.
-- **A ratio is valid only for its settings.** With 10 epochs instead of 30, EnvRunners would seem to help more, as you'll compute below.
+- **A ratio is valid only for its settings.** With 10 epochs instead of 30, additional EnvRunners would seem to help more, as you'll compute below.
 """
 
 # %% [markdown] tags=["notes"]
@@ -567,12 +568,12 @@ With $n$ EnvRunners on $n$ free cores, an iteration takes
 
 $$T(n) = \frac{\text{sampling}}{n} + \text{learning}$$
 
-because only the sampling is divided.
+because the EnvRunners divide only the sampling among them.
 However large $n$ gets, $T(n)$ stays above the learning time, so at some point, one more process isn't worth its core and its memory.
 
 Write `choose_runners`, which takes the seconds of sampling and of learning with one EnvRunner, and returns a number of EnvRunners.
 Start at one, and stop as soon as one more would save less than the fraction `worth` of the *current* iteration time.
-Never go beyond `most`, the number of your cores.
+Never go beyond `most`, the number of cores that you have.
 """
 
 
@@ -650,7 +651,7 @@ r"""
 
 The more processes you run, the sooner one of them dies.
 In Chapter 5, you built a pool that replaces its dead actors; RLlib does the same by default (`restart_failed_env_runners`).
-After the second iteration, the next cell kills an EnvRunner's process with `SIGKILL`, as the operating system would, and keeps training until the EnvRunner is back.
+After the second iteration, the next cell kills an EnvRunner's process with `SIGKILL`, as the operating system does when memory runs out, and keeps training until the EnvRunner is back.
 
 **Predict:** what happens in the third iteration?
 Does it raise an error, wait for a new process, or continue without the dead EnvRunner?
@@ -682,10 +683,10 @@ The remaining EnvRunner samples all of the steps, so sampling takes longer.
 Meanwhile, Ray starts a new process, which has to import PyTorch and RLlib first; with few cores, that slows down the learning, too.
 As soon as the new EnvRunner responds, it gets the current weights and its part of the work.
 You killed the process between two iterations, so you lost only its unfinished episodes.
-Ray reports such a death in half a page of text, which `kill_runner` hides.
+Ray reports such a death in half a page, which `kill_runner` hides.
 
 With `.fault_tolerance(restart_failed_env_runners=False)`, the third iteration would have raised an error.
-If you also set `ignore_env_runner_failures=True`, training continues, but with the remaining EnvRunner only.
+If you also set `ignore_env_runner_failures=True`, it would have continued with only the remaining EnvRunner.
 If a *learner* dies, that's another matter: it holds the weights, and only a checkpoint protects you, as in [Chapter 11](ch11_rllib_ppo.ipynb).
 """
 
@@ -721,7 +722,7 @@ So when you add EnvRunners, increase the batch size, too: the same number of ste
 Whether the agent learns faster *in seconds* is another question, which Chapter 13 answers with a measurement.
 For hundreds of EnvRunners, choose an algorithm that doesn't wait for the slowest one, such as APPO or IMPALA.
 
-In a workshop, the next cell puts your ratio on the room's board, beside your number of cores.
+In a workshop, the next cell puts your ratio on the room's board.
 """
 
 # %% tags=["demo"]
@@ -742,17 +743,17 @@ r"""
 
 ## Traps
 
-- **With too few logical CPUs**, `build_algo` waits forever, and two algorithms at the same time need CPUs for both.
+- **With too few logical CPUs**, `build_algo` waits forever; two algorithms at the same time need enough for both.
 - **`training(model=…)` and `training(train_batch_size=…)`** are still accepted but belong to the old API: use `.rl_module(...)` and `train_batch_size_per_learner`.
-- **Without `flatten`**, remote EnvRunners fail while they start, and all you see is `IndexError: list index out of range`.
+- **Without `flatten`**, remote EnvRunners fail while they start, and the exception is `IndexError: list index out of range`.
   Build once with `num_env_runners=0`, and the error names its cause.
-- **An exception in a function that you pass to `foreach_env_runner`** ends the EnvRunner that raised it, by default after a pause of a minute.
+- **An exception in a function that you pass to `foreach_env_runner`** ends the EnvRunner's process, by default after a pause of a minute.
 - **`result["timers"]`** contains smoothed values, in which the first iteration weighs most, so use a stopwatch.
 - **PyTorch's threads** compete with the EnvRunners for cores, so `built` calls `torch.set_num_threads(1)`.
 
 ## Read on
 
-- [Chapter 8](ch08_rollouts.ipynb) builds samplers by hand, with a slow simulator, and [Chapter 13](ch13_algorithms.ipynb) covers several learners, GPUs, and algorithms that don't wait.
+- [Chapter 8](ch08_rollouts.ipynb) builds samplers by hand, and [Chapter 13](ch13_algorithms.ipynb) covers several learners, GPUs, and algorithms that don't wait.
 - RLlib's documentation on [scaling](https://docs.ray.io/en/latest/rllib/scaling-guide.html) and [AlgorithmConfig](https://docs.ray.io/en/latest/rllib/algorithm-config.html).
 - Liang et al., [*RLlib: Abstractions for Distributed Reinforcement Learning*](https://arxiv.org/abs/1712.09381), 2018.
 - Student, [*The probable error of a mean*](https://doi.org/10.1093/biomet/6.1.1), 1908: the t distribution, from a brewery that could afford only small samples.

@@ -290,7 +290,7 @@ def _t_interval(ratios: np.ndarray, factor: float | None = None, ddof: int = 1, 
     points=2,
     minutes=10,
     hints=[
-        "First write down the seconds of an iteration with n EnvRunners: which of the two parts is divided by n?",
+        "First write down the seconds of an iteration with n EnvRunners. Which of the two parts do you divide by n?",
         "Start at n = 1 and go up. What fraction of the iteration with n EnvRunners does one more save?",
         "Stop when that fraction is less than `worth`, or when n has reached `most`.",
     ],
@@ -338,7 +338,7 @@ question(
         Right: it runs tasks and actors for any program, and RLlib, Tune, Train, Data, and Serve are built on it.
     c) The company that develops RLlib.
         The company is called Anyscale. Ray is open-source software, which anybody can run without the company.
-    d) A subpackage of RLlib, which RLlib uses to start processes.
+    d) A subpackage of RLlib that starts processes.
         It's the other way around: RLlib is a package of Ray, `ray.rllib`, and Ray works without it.
     """,
 )
@@ -365,9 +365,9 @@ question(
     With one EnvRunner, an iteration spends 2 s on sampling and 2 s on learning. You use two EnvRunners, and there are enough cores. How long does the iteration take now?
 
     a) About 2 s, because twice as many EnvRunners take half the time.
-        The learner still needs its 2 s, because EnvRunners don't help it.
-    *b) About 3 s, because the sampling takes half the time and the learning takes as long as before.
-        Right: 2 / 2 + 2. With any number of EnvRunners, it takes more than 2 s.
+        The learner still needs its 2 s, because EnvRunners only sample.
+    *b) About 3 s, because only the sampling takes half the time.
+        Right: 2 / 2 + 2. However many EnvRunners you use, the iteration takes more than 2 s.
     c) About 4 s, because the learner has to wait for both EnvRunners.
         It waits for both, but they sample at the same time, and each samples half of the batch.
     """,
