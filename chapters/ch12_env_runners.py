@@ -579,7 +579,7 @@ Never go beyond `most`, the number of cores that you have.
 
 # %%
 def choose_runners(sampling, learning, most, worth=0.05):
-    """Return the first number of EnvRunners, from 1 up, at which one more would save less than the fraction `worth`, or else `most`.
+    """Return the first number of EnvRunners, from 1 up, at which one more would save less than `worth` of the iteration, or else `most`.
 
     `sampling` and `learning` are the seconds of the two parts of an iteration with one EnvRunner.
     A saving of exactly `worth` is still worth it.
@@ -599,7 +599,7 @@ check("choose_runners", choose_runners)
 
 # %% [markdown] tags=["solution"]
 r"""
-Even if learning took no time at all, adding one EnvRunner to $n$ would save only the fraction $1 / (n + 1)$, so with `worth=0.05` you would stop at about twenty.
+Even if learning took no time at all, adding one EnvRunner to $n$ would save only the fraction $1 / (n + 1)$, so with `worth=0.05`, you would stop at about twenty.
 """
 
 # %% [markdown]

@@ -292,6 +292,12 @@ def five_percent_at_each_end(times):
     return interval(differences_of(times), t_of(times, 0.9), standard_error(times))
 
 
+@rejects("speedup", says="degrees of freedom")
+def one_degree_of_freedom_too_many(times):
+    factor = stats.t.ppf(0.975, len(times["many"]))
+    return interval(differences_of(times), factor, standard_error(times))
+
+
 @rejects("speedup", says="root of n")
 def forgets_the_root_of_n(times):
     return interval(differences_of(times), t_of(times), np.std(differences_of(times), ddof=1))

@@ -56,6 +56,7 @@ FIELD = [
     (r"\bgoodbyes?\b", "ch09", '"`None`, when a worker has finished"', "No goodbye comes."),
     (r"(?<!`)\boffices?\b", "ch09", '"manager"', "The office is a process."),
     (r"\bnewest\b", "ch09", '"latest" or "current"', "The newest network chooses."),
+    (r"(?<![`.\w])runners?\b(?![`=_])", "ch12", '"EnvRunner"', "A runner samples."),
     (r"\bsurprises?\b", "ch09", '"TD error"', "The surprise is large."),
     (r"\bplay(s|ed|ing|ers?)?\b", "ch10", '"sample", "collect"', "Each sampler plays 64 steps."),
     (r"\bscores?\b", "ch10", '"logits"', "The actor scores the actions."),
