@@ -9,7 +9,7 @@ EnvRunners sample in parallel, and only the sampling gets faster.
 **What you will be able to do**
 
 - explain what RLlib uses Ray for;
-- measure where an iteration's time goes, and predict how much of it more EnvRunners would save;
+- measure where an iteration's time goes, and predict how much time additional EnvRunners would save;
 - check that two configs differ only in what you compare;
 - time two algorithms fairly, and report their ratio with an interval that you can trust;
 - choose the number of EnvRunners from two measurements;
@@ -225,7 +225,7 @@ series.unstack().round(3)
 # %% [markdown]
 r"""
 With one remote EnvRunner, you gain nothing: it does what the local one did, and its episodes have to be sent to your notebook.
-(On a busy machine, it may even take several times as long; if so, run the cell again.)
+(On a busy machine, it may take several times as long; if so, run the cell again.)
 If a second core is free, two EnvRunners need a little more than half of the time.
 More environments make the sampling faster on any machine, but then there's less time left for a second EnvRunner to save.
 
@@ -293,7 +293,7 @@ if passed("unfair"):
 # %% [markdown]
 r"""
 The number of epochs and the batch size differ but must not.
-(The batch size is `_train_batch_size_per_learner`, because a few names in the dict start with an underscore.)
+(The dict has the batch size under `_train_batch_size_per_learner`: a few of its names start with an underscore.)
 The number of EnvRunners must differ but doesn't: if you leave out `num_env_runners`, PPO uses two.
 
 Write `fair_pair`, which takes the batch size and returns the two configs that the colleague meant.
@@ -327,7 +327,7 @@ r"""
 
 You want to compare iterations like these:
 
-![With one EnvRunner, a long sampling phase, then learning, then the weights go out; with two EnvRunners, the sampling is shorter, and the learning takes as long as before](../img/ch12_iteration.svg)
+![With one EnvRunner, the sampling takes long, and then the learner learns and the weights go out; with two, the sampling is shorter, and the learning takes as long as before](../img/ch12_iteration.svg)
 
 It's easy to measure something else by accident:
 
@@ -385,7 +385,7 @@ quiz("why_in_turn", why_in_turn)
 r"""
 ## Two EnvRunners with two environments each aren't four times as fast
 
-Now time five iterations of each algorithm, after one warm-up iteration and without the builds.
+Now time five iterations of each algorithm, after a warm-up and without the builds.
 This takes a minute or two, or longer on a slow machine.
 
 **Predict:** `many` has two EnvRunners instead of one, and four environments in all instead of one.
@@ -424,7 +424,7 @@ Look at the curves: where one jumps, does the other jump in the same pair?
 ## A ratio needs an interval, and five pairs give a wide one
 
 Would you measure the same ratio tomorrow?
-A [paired measurement](../docs/glossary.md#paired-measurement), such as yours, tells you how far to trust it.
+A [paired measurement](../docs/glossary.md#paired-measurement), such as yours, tells you how far to trust the ratio.
 Work with the logarithm of each pair's ratio, because on that scale, twice as fast and half as fast are equally far from "no difference":
 
 $$d_i = \log(\text{single}_i) - \log(\text{many}_i)$$
@@ -568,8 +568,9 @@ With $n$ EnvRunners on $n$ free cores, an iteration takes
 
 $$T(n) = \frac{\text{sampling}}{n} + \text{learning}$$
 
-because the EnvRunners divide only the sampling among them.
-However large $n$ gets, $T(n)$ stays above the learning time, so at some point, one more process isn't worth its core and its memory.
+because the EnvRunners divide only the sampling.
+This is Amdahl's law: however large $n$ gets, $T(n)$ stays above the learning time.
+So at some point, one more process isn't worth its core and its memory.
 
 Write `choose_runners`, which takes the seconds of sampling and of learning with one EnvRunner, and returns a number of EnvRunners.
 Start at one, and stop as soon as one more would save less than the fraction `worth` of the *current* iteration time.
@@ -716,7 +717,7 @@ r"""
 Look at sixteen EnvRunners with four environments each and a batch of 1,000: a fragment has sixteen steps, or fifteen in some EnvRunners.
 Such short fragments cut the episodes of a longer game into pieces.
 PPO copes, because the critic estimates how a cut episode would have continued, but an estimate is worth less than the real outcome.
-Each call to an EnvRunner also returns only a few steps, so more of the time is overhead.
+Each call to an EnvRunner also returns only about 64 steps, so more time is overhead.
 
 So when you add EnvRunners, increase the batch size, too: the same number of steps then takes fewer iterations.
 Whether the agent learns faster *in seconds* is another question, which Chapter 13 answers with a measurement.
