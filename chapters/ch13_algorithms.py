@@ -1,18 +1,19 @@
-# %% [markdown] you_learn_to="compare PPO, DQN, SAC, APPO and IMPALA fairly"
+# %% [markdown] you_learn_to="compare PPO, DQN, SAC, APPO, and IMPALA fairly"
 r"""
 # Chapter 13 · Choosing an algorithm
 
 An algorithm that needs few steps may still need many seconds.
 
-*About 100 minutes · builds on [Chapter 12](ch12_env_runners.ipynb); [Chapter 9](ch09_dqn.ipynb) and [Chapter 10](ch10_actor_learner.ipynb) wrote DQN and PPO by hand*
+*About 100 minutes · builds on [Chapter 12](ch12_env_runners.ipynb); in [Chapter 9](ch09_dqn.ipynb) and [Chapter 10](ch10_actor_learner.ipynb), you wrote DQN and PPO by hand*
 
 **What you will be able to do**
 
-- tell on-policy from off-policy and synchronous from asynchronous, and say what each costs;
-- find out why a DQN learns nothing, and pace an APPO, from what they do rather than what you typed;
-- compare algorithms under one budget and over several seeds, with returns against steps *and* against seconds;
-- choose an algorithm from three numbers: the steps it needs, its own time, the time of a simulator's step;
-- say what a second learner or a GPU would change, and measure it if you have one.
+- tell on-policy algorithms from off-policy ones, and synchronous from asynchronous, and explain what each kind costs;
+- find out why a DQN agent learns nothing, from what it does rather than from what you configured;
+- choose APPO's batch and fragments so that it updates as often as you want;
+- compare algorithms under one budget and over several seeds, in steps *and* in seconds;
+- predict from a few numbers which algorithm needs the least time for your simulator;
+- explain what a second learner or a GPU would change.
 """
 
 # %%
@@ -24,7 +25,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas
 
-from coursekit import SlowSimulator, begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit import SlowSimulator, begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
 from coursekit.given.bands import draw_band
 from coursekit.given.ch13_algorithms import CORRIDOR, learner_pids
 from coursekit.given.rllib_configs import built
@@ -47,39 +48,34 @@ ray.init(num_cpus=4, include_dashboard=False);
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans a hundred minutes, with `pick_algorithm` and the section on learners and GPUs as homework.
-The comparison is the heart: have the class write down two orders of arrival *before* it runs, one in steps and one in seconds.
-It takes a minute or two with three algorithms and several with five, so start it before the coffee break.
-The bands over several seeds take about as long again: start their cell too.
+The comparison is the core of the chapter: have everyone write down two rankings *before* it runs, one by steps and one by seconds.
+It takes a minute or two, so start it before the coffee break.
+The bands over several seeds take about as long, so start that cell, too.
 """
 
 # %% [markdown]
 r"""
-## Two questions tell the algorithms apart
+## On-policy or off-policy, synchronous or asynchronous
 
-Chapter 11 used only PPO.
-RLlib has a handful of others, and two questions sort them.
+Besides PPO, RLlib offers a handful of other algorithms, and you can sort them with two questions.
 
-**Which experience may it learn from?** An *on-policy* algorithm learns only from what its newest policy played.
-An *off-policy* algorithm may learn from what any policy played: an older one, another program, a human.
+**Which experience can it learn from?** An [on-policy](../docs/glossary.md#on-policy) algorithm learns only from experience that its current policy collected.
+An [off-policy](../docs/glossary.md#off-policy) algorithm can learn from experience that any policy collected: an older one, another program, or a human.
 
-**Does playing wait for learning?** In a *synchronous* algorithm all runners play, then the learner learns, then all play again.
-In an *asynchronous* one the EnvRunners play on while the learner learns.
+**Does sampling wait for learning?** In a *synchronous* algorithm, the EnvRunners sample, and then they wait while the learner learns.
+In an *asynchronous* algorithm, they keep sampling while it learns.
 
-| | may learn from | playing and learning | what it keeps |
+| | can learn from | sampling and learning | what it stores |
 |---|---|---|---|
-| **PPO** | its newest policy | in turn | one batch |
-| **IMPALA** | policies a few updates old | at the same time | the fragments in transit |
-| **APPO** | policies a few updates old | at the same time | the last few batches, each used twice |
-| **DQN**, **SAC** | any policy | in turn | a replay buffer |
+| **PPO** | its current policy | alternately | one batch |
+| **IMPALA** | policies a few updates old | at the same time | a short queue of batches |
+| **APPO** | policies a few updates old | at the same time | the last eight batches, each used at most twice |
+| **DQN**, **SAC** | any policy | alternately | a replay buffer |
 
-A third question has nothing to do with distribution, yet comes first: *which actions does it take?*
-A discrete action is one of a list, such as left and right; a continuous one is one or more real numbers, such as a torque.
-You need no table for this: RLlib refuses to build what it cannot do.
-
-There are two problems: `CORRIDOR` is chapter 11's corridor, ten squares with the exit at the end and two actions.
-Pendulum's action is one torque.
-
-Which of the five refuses discrete actions, and which continuous ones?
+A third question comes before the other two: *which actions can it handle?*
+RLlib refuses to build an algorithm for actions that it can't handle, so the next cell tries to build each one for two environments.
+`CORRIDOR` is the corridor from Chapter 11: ten squares, with the exit at the end and two discrete actions.
+In Pendulum, the action is continuous: a single torque.
 """
 
 
@@ -96,26 +92,33 @@ def takes(kind, env):
 
 kinds = {"PPO": PPOConfig, "DQN": DQNConfig, "SAC": SACConfig, "APPO": APPOConfig, "IMPALA": IMPALAConfig}
 problems = {"discrete (corridor)": CORRIDOR, "continuous (Pendulum)": "Pendulum-v1"}
-pandas.DataFrame({title: {n: takes(kind, env) for n, kind in kinds.items()} for title, env in problems.items()})
+rows = {name: {title: takes(kinds[name], env) for title, env in problems.items()} for name in track(list(kinds), "building")}
+pandas.DataFrame(rows).T
 
 # %% [markdown]
 r"""
-DQN computes a value for every action and takes the largest, and there is no "every action" among torques.
-**SAC** (soft actor-critic) is its relative with an actor: two networks rate actions, and a third draws them and is paid a little for staying undecided.
-SAC was invented for continuous actions, and many texts say that it takes nothing else, but RLlib's takes discrete ones too.
+RLlib refuses only DQN for the torque.
+DQN computes a value for every action and takes the action with the largest value, but there is no "every action" among torques.
 
-## Off-policy: a step is worth more than one batch
+[SAC](../docs/glossary.md#sac) (soft actor-critic) is related to DQN, but it has an actor.
+Two networks estimate the value of an action, and a third one, the actor, samples actions and earns a small *entropy bonus* for staying undecided.
+SAC was invented for continuous actions, and many texts say that it can't handle anything else, but RLlib's SAC handles discrete actions, too.
+"""
 
-![On-policy: a batch of the newest policy goes to the learner and is then thrown away. Off-policy: steps stay in a replay buffer, from which the learner draws again and again](../img/ch13_policies.svg)
+# %% [markdown]
+r"""
+## Off-policy learning uses each step in more than one batch
+
+![On-policy: a batch from the current policy goes to the learner and is then thrown away. Off-policy: steps stay in a replay buffer, and the learner samples from it again and again](../img/ch13_policies.svg)
 
 PPO asks: *how much better than expected was this action, for the policy I am?*
 Once the policy has moved on, the answer is stale, so PPO throws the batch away.
 DQN asks: *what did this action lead to, here?*
-That stays true whichever policy asks, so DQN keeps each step in a **replay buffer** and learns from it many times.
-The price: each time costs an *update*, a gradient step, and that takes time.
+The answer stays true whichever policy asks, so DQN keeps each step in a **replay buffer** and learns from it many times.
+The catch is that each reuse costs an *update* (a gradient step), and updates take time.
 
-In chapter 9 you wrote a replay buffer, a target network and exploration.
-RLlib's DQN has all three, and switches on three refinements you did not write:
+In Chapter 9, you wrote a replay buffer, a target network, exploration, and Double DQN.
+RLlib's DQN has all four, and by default it turns on two refinements that you didn't write:
 """
 
 # %% tags=["demo"]
@@ -124,31 +127,30 @@ pandas.Series({"replay buffer": DQNConfig().replay_buffer_config["type"], **extr
 
 # %% [markdown]
 r"""
-- **Prioritised replay**: it draws a step more often if the network got its value badly wrong.
-- **Double Q**: one network chooses the best next action and the target network rates it, because a network that rates its own choice is too optimistic.
-- **Dueling**: the network estimates the value of a square, and for each action how much better it is than the average.
+- With [prioritized replay](../docs/glossary.md#prioritized-replay), the buffer samples a step more often if the network got its value badly wrong.
+- A [dueling network](../docs/glossary.md#dueling-network) estimates the value of a square and, for each action, how much better than average it is.
 
-Two others are there but off: returns over several steps (`n_step`), and a distribution in place of a mean (`num_atoms`).
-So when you compare RLlib's DQN with yours, you compare different algorithms.
+Others are off by default, such as *n*-step returns (`n_step`) and a distribution over returns instead of their mean (`num_atoms`).
+So when you compare RLlib's DQN with yours, you're comparing different algorithms.
 
-The rest you know from chapter 9, as settings:
+You know the rest from Chapter 9; here it is as settings:
 
-| what it says | setting |
+| what it controls | setting |
 |---|---|
-| the share of random actions, as points (steps played, share); between them it falls along a line | `epsilon` |
-| the buffer keeps this many steps, then the oldest episodes leave | `replay_buffer_config={"capacity": ...}`; what you leave out stays as it is |
-| learning begins after this many steps of play | `num_steps_sampled_before_learning_starts` |
-| the target network, a copy that lags behind, gets the weights each time this many more steps have been played | `target_network_update_freq` |
-| for each step played, the learner learns from this many steps of the buffer, 32 in each update | `training_intensity` |
+| the fraction of random actions, as (steps sampled, fraction) points with linear interpolation between them | `epsilon` |
+| how many steps the buffer holds before it evicts the oldest episodes | `replay_buffer_config={"capacity": ...}`; keys that you omit keep their defaults |
+| how many steps are sampled before learning starts | `num_steps_sampled_before_learning_starts` |
+| how many steps are sampled between two updates of the target network, a copy that lags behind | `target_network_update_freq` |
+| how many steps from the buffer the learner trains on, 32 per update, for each step sampled: the [replay ratio](../docs/glossary.md#replay-ratio) | `training_intensity` |
 
 A colleague wants the corridor solved within a thousand steps.
-Ten squares are a small problem, so the colleague leaves all of this at RLlib's defaults:
+Ten squares are a small problem, so the colleague leaves all of these settings at RLlib's defaults:
 """
 
 
 # %%
 def hopeful_dqn(length):
-    """Return a colleague's DQN for a corridor of `length` squares, played in this process in four environments."""
+    """Return a colleague's DQN for a corridor of `length` squares, sampled in this process from four environments."""
     return (
         DQNConfig()
         .environment(CORRIDOR, env_config={"length": length})
@@ -159,40 +161,51 @@ def hopeful_dqn(length):
 
 # %% [markdown]
 r"""
-**Predict:** how many of its thousand steps does it learn from, and what is its mean return in the last 250?
-The best return is 0.2, and a hundred steps of wandering earn −10.
+**Predict:** this DQN samples a thousand steps, four at a time.
+Once learning has started, an update on 32 steps follows every four steps sampled.
+How many steps does the learner train on in all?
 """
+
+# %% tags=["demo"]
+predict("steps_trained_on", ...)  # steps
 
 
 # %%
-def diary(config, steps):
-    """Return a table with a row for every 250 steps of a training."""
+def training_log(config, steps):
+    """Return a table with a row for every 250 steps of a training run."""
     config = config.copy(copy_frozen=False).reporting(min_time_s_per_iteration=0, min_sample_timesteps_per_iteration=250)
     rows = []
     with built(config) as [algo]:
-        while not rows or rows[-1]["played"] < steps:
+        while not rows or rows[-1]["sampled"] < steps:
             result = algo.train()
             learned = result.get("learners", {}).get("default_policy", {}).get("num_module_steps_trained_lifetime", 0)
             mean = result["env_runners"].get("episode_return_mean", math.nan)
-            rows.append({"played": result["num_env_steps_sampled_lifetime"], "learned from": learned, "mean return": mean})
+            rows.append({"sampled": result["num_env_steps_sampled_lifetime"], "trained on": learned, "mean return": mean})
     return pandas.DataFrame(rows).round(2)
 
 
 # %% tags=["demo"]
-diary(hopeful_dqn(length=10), steps=1000)
+log = training_log(hopeful_dqn(length=10), steps=1000)
+display(log)
+measured("steps_trained_on", log["trained on"].max())
 
 # %% [markdown]
 r"""
-Write `short_dqn`: DQN that solves a corridor of `length` squares within `steps` steps, about a thousand.
-Solved means that the episodes that end in the last 300 steps take, on average, at most seven steps more than they need.
-It plays in your notebook's own process, so the check can train it with up to three seeds.
-Begin with the colleague's config, print the defaults of the five settings (`DQNConfig().epsilon`), and ask of each: what has it done after a thousand steps?
+With an update after every four steps, it would have been about 8,000.
+The learner trained on hardly any, and the mean return ends up far below the best return, 0.2; wandering for a hundred steps earns −10.
+
+Write `short_dqn`, which returns a DQN config that solves a corridor of `length` squares within `steps` steps, where `steps` is about a thousand.
+The corridor counts as solved if the episodes that end in the last 300 steps take, on average, at most seven steps more than the minimum.
+Start from the colleague's config, print the defaults of the five settings (`DQNConfig().epsilon`), and ask about each one: what has it done after a thousand steps?
+
+Keep sampling and learning in your notebook's process, as in the colleague's config, because the check trains your DQN with up to three seeds.
+That can take half a minute.
 """
 
 
 # %%
 def short_dqn(length, steps):
-    """Return DQN for a corridor of `length` squares that has solved it after `steps` steps, played in this process."""
+    """Return a DQN config that solves a corridor of `length` squares within `steps` steps, in this process."""
     ### BEGIN SOLUTION
     return hopeful_dqn(length).training(
         epsilon=[(0, 1.0), (steps // 2, 0.05)],
@@ -208,17 +221,18 @@ check("short_dqn", short_dqn)
 
 # %% [markdown] tags=["solution"]
 r"""
-Two of the defaults are fatal here, and each hides the other.
-Learning begins after a thousand steps, when everything is over.
-And DQN explores for ten thousand, so it hardly ever asks a network that knows the way.
-The other defaults only slow learning down.
+Two of the defaults are fatal here, and each one hides the other.
+Learning starts after a thousand steps, when everything is over.
+And DQN explores for ten thousand steps, so even a network that had learned the way would hardly ever get to choose the action.
+The other defaults only slow down learning.
 
-All these numbers count steps, so they belong to a length of training: defaults for ten million steps are wrong for a thousand, and vice versa.
-Nothing warns you: a program cannot see that exploring to the end is a mistake.
-But you can count how many steps it has learned from, and how often it played its best action.
+All of these numbers count steps, so the right values depend on how long you train: defaults for ten million steps are wrong for a thousand, and vice versa.
+Nothing warns you, because a program can't see that exploring to the end is a mistake.
+But you can count how many steps DQN has trained on, and how often it took its best action.
 
-`training_intensity` means what it says only without remote EnvRunners.
-RLlib divides by the number of runners *plus one*, as if the local runner played too: with one remote runner you get twice the replays you asked for, with two half as many again.
+Without remote EnvRunners, you get the `training_intensity` that you set, apart from rounding.
+With remote ones, you get more, because RLlib divides by the number of EnvRunners *plus one*, as if the local EnvRunner sampled, too.
+With one remote EnvRunner, it's twice the replay ratio that you asked for; with two, it's 1.5 times.
 """
 
 # %%
@@ -231,66 +245,73 @@ quiz("which_may_reuse", which_may_reuse)
 
 # %% [markdown]
 r"""
-Put numbers on "more than one batch": a buffer of 300 steps, 16 replays for each step played, and 600 steps of play.
-In PPO each step is in one batch, which the learner goes over `num_epochs` times.
+In PPO, each step is in one batch, and the learner goes over that batch `num_epochs` times.
+To put numbers on "more than one batch", the next cell samples 600 steps, with a buffer of 300 steps and a replay ratio of 16.
 """
 
 # %% tags=["demo"]
 memory = {"replay_buffer_config": {"capacity": 300}, "num_steps_sampled_before_learning_starts": 100}
 config = hopeful_dqn(length=10).training(**memory, target_network_update_freq=50, training_intensity=16)
 with built(config.reporting(min_sample_timesteps_per_iteration=600)) as [algo]:
-    result = algo.train()  # one iteration: 600 steps of play, and the learning between them
+    result = algo.train()  # one iteration: 600 steps sampled, and the updates between them
     learned = result["learners"]["default_policy"]
-    print(f"played     {result['num_env_steps_sampled_lifetime']:6.0f} steps")
-    print(f"remembers  {algo.local_replay_buffer.get_num_timesteps():6.0f} steps")
-    print(f"learned    {learned['num_module_steps_trained_lifetime']:6.0f} steps, 32 in each update")
-    print(f"target network: {learned['num_target_updates']:.0f} times given the weights")
+    print(f"sampled         {result['num_env_steps_sampled_lifetime']:6.0f} steps")
+    print(f"in the buffer   {algo.local_replay_buffer.get_num_timesteps():6.0f} steps")
+    print(f"trained on      {learned['num_module_steps_trained_lifetime']:6.0f} steps, 32 per update")
+    print(f"target network  {learned['num_target_updates']:6.0f} updates")
 
 # %% [markdown]
 r"""
 The first hundred steps only fill the buffer.
-From then on, each step of play pays for sixteen steps of learning, less rounding: learning comes in whole updates, and begins after the hundredth step.
-The buffer holds somewhat fewer than 300 steps, because whole episodes leave it.
+After that, the learner trains on sixteen steps for each step sampled, apart from rounding to whole updates.
+The buffer holds a little less than 300 steps, because it evicts whole episodes.
+"""
 
-## Asynchronous: the runners play on, and the weights are a little old
+# %% [markdown]
+r"""
+## In an asynchronous algorithm, EnvRunners keep sampling with slightly old weights
 
-![Synchronous: both EnvRunners must finish before the learner begins, and they wait while it learns. Asynchronous: the EnvRunners play on while it learns, and the learner takes each fragment as it comes](../img/ch13_waiting.svg)
+![Synchronous: both EnvRunners must finish before the learner starts, and they wait while it learns. Asynchronous: the EnvRunners keep sampling while the learner learns, and the learner takes each fragment as it arrives](../img/ch13_waiting.svg)
 
-PPO waits twice: fast runners wait for the slowest, and then all wait for the learner.
-**IMPALA** (Espeholt et al. 2018) and **APPO**, PPO's asynchronous sister, wait for neither.
-A runner plays a *fragment*, hands it over, takes the newest weights, and plays on; the learner collects fragments until they make a batch, and learns.
+In PPO, fast EnvRunners wait for the slowest one, and then all of them wait for the learner.
+[IMPALA](../docs/glossary.md#impala) (Espeholt et al. 2018) and [APPO](../docs/glossary.md#appo), PPO's asynchronous counterpart, wait for neither.
+An EnvRunner samples a *fragment*, delivers it, takes the latest weights, and keeps sampling.
+The learner collects fragments until they make up a batch, and then it learns.
 
-So the learner gets experience from a policy a few updates old, which is no longer on-policy.
-A correction, **V-trace**, makes up for it: it weighs each step by chapter 10's ratio, cut off at 1.
-Actions that the newest policy would hardly repeat count for little.
-APPO asks a lagging copy, its *target network*, in place of the newest policy, and clips how far the newest may move away from that copy; IMPALA has no such limit.
+So the learner gets experience from a policy that is a few updates old, and that experience is no longer on-policy.
+A correction called [V-trace](../docs/glossary.md#v-trace) makes up for this: it weights each step by the ratio from Chapter 10, clipped at 1.
+The less likely the current policy is to repeat an action, the less that action counts.
+In place of the current policy, APPO's V-trace uses a lagging copy of it, the *target network*, and APPO clips the ratio of the current policy to that copy, as PPO clips its own ratio.
+IMPALA has no such clip.
+"""
 
-You choose how long a fragment is, and how many make a batch.
-Short fragments are fresh but cost a message each; long ones are cheap and old.
-RLlib wants both in steps, while you know seconds: what your simulator's step takes, and how often you want the policy to change.
+# %% [markdown]
+r"""
+You choose how long a fragment is and how many fragments make up a batch.
+Short fragments are fresh, but each one costs a message; long fragments cost fewer messages, but they are older.
+RLlib expects both settings in steps, but what you know is seconds: how long a step of your simulator takes, and how often you want the policy to change.
 
-| in RLlib | what it says |
+| in RLlib | what it controls |
 |---|---|
-| `num_env_runners` | EnvRunner processes that play side by side |
-| `num_envs_per_env_runner` | environments in each, which take their steps in turn: with two, each gets half of the runner's time |
-| `rollout_fragment_length` | steps of *each* environment that a runner hands over at once |
-| `train_batch_size_per_learner` | steps, from all runners together, that the learner collects for an update |
-| `.learners(num_learners=0)` | the notebook's own process learns |
+| `num_envs_per_env_runner` | how many environments each EnvRunner has, which it steps one after the other |
+| `rollout_fragment_length` | how many steps of *each* environment an EnvRunner delivers at once |
+| `train_batch_size_per_learner` | how many steps, from all EnvRunners together, the learner collects for a batch |
+| `.learners(num_learners=0)` | where the learner runs: here, in the notebook's own process |
 
-Write `paced_appo`: APPO on `CORRIDOR` with `runners` runners of **two** environments each, learning in your notebook's process.
-A simulator step takes `nap` seconds, and nothing else takes time.
-Then an update must come every `pace` seconds, in which each runner must hand over `messages` fragments.
+Write `paced_appo`, which returns a config of APPO on `CORRIDOR` with `runners` EnvRunners of *two* environments each, and with the learner in your notebook's process.
+A simulator step takes `nap` seconds; assume that nothing else takes any time.
+Under that assumption, a batch must be complete every `pace` seconds, and in that time each EnvRunner must deliver `messages` fragments.
 
-The check builds it twice, first without a remote EnvRunner, then with a real one, and looks at what arrives at the learner; that takes up to half a minute.
-Without a remote runner, the notebook's own plays alone.
+The check reads your settings, and then it builds your APPO with one EnvRunner and looks at what reaches the learner.
+That can take half a minute.
 """
 
 
 # %%
 def paced_appo(runners, nap, pace, messages):
-    """Return APPO on CORRIDOR: an update every `pace` seconds of play, from `messages` fragments of each runner."""
+    """Return a config of APPO on CORRIDOR: a batch every `pace` seconds, from `messages` fragments of each EnvRunner."""
     ### BEGIN SOLUTION
-    steps = pace / nap  # of each runner between two updates, its two environments together
+    steps = pace / nap  # of each EnvRunner between two updates, its two environments together
     return (
         APPOConfig()
         .environment(CORRIDOR)
@@ -300,7 +321,7 @@ def paced_appo(runners, nap, pace, messages):
             rollout_fragment_length=round(steps / messages / 2),
         )
         .learners(num_learners=0)
-        .training(train_batch_size_per_learner=round(steps * max(runners, 1)))
+        .training(train_batch_size_per_learner=round(steps * runners))
     )
     ### END SOLUTION
 
@@ -310,13 +331,14 @@ check("paced_appo", paced_appo)
 
 # %% [markdown] tags=["solution"]
 r"""
-A second environment in a runner makes no more steps a second here, since the two simulators nap one after the other; it only halves the fragment.
-A second runner does make more steps, so to keep the pace, the batch grows with the runners.
-Keep the batch instead, and the policy changes more often, from equally long fragments.
+A second environment in an EnvRunner doesn't add any steps per second here, because the two simulators sleep one after the other.
+All it does is halve the fragment length.
+A second EnvRunner does add steps, so to keep the pace, the batch grows with the number of EnvRunners.
+If you keep the batch size instead, the policy changes more often, from fragments of the same length.
 
-The documentation's fragments of 50 steps are a compromise for many runners.
-With `num_learners=0` the notebook's process learns *and* asks the runners for fragments: a runner plays its fragment to the end meanwhile, and then waits for the next request.
-With 1, APPO's default, the learner has a process and a core of its own, and the requests go on.
+With `num_learners=0`, the notebook's process learns *and* requests fragments from the EnvRunners.
+While that process is learning, an EnvRunner finishes its fragment and then waits for the next request.
+With 1, APPO's default, the learner has a process of its own, and requests keep coming.
 """
 
 # %%
@@ -329,11 +351,10 @@ quiz("who_waits", who_waits)
 
 # %% [markdown]
 r"""
-To see how much waiting there really is, give each runner a simulator that needs 5 ms for a step, like chapter 7's `SlowSimulator`, and ask what share of the time the simulators ran.
-The rest is network, messages, learning, and waiting.
-
-`register_env` gives our environment a name that RLlib knows in all processes.
-`common` holds what all algorithms of this chapter share.
+How much waiting is there really?
+To find out, give each EnvRunner a simulator that takes 5 ms per step, the `SlowSimulator` from Chapter 7, and measure the fraction of the time that the simulators run.
+The rest of the time goes into the neural network, messages, learning, and waiting.
+`register_env` gives this environment a name that RLlib can look up in every process.
 """
 
 
@@ -348,7 +369,7 @@ network = DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False)  # t
 
 
 def common(config):
-    """Return a config with what all algorithms of this chapter share."""
+    """Return a config with the settings that all algorithms in this chapter share."""
     return (
         config.rl_module(model_config=network)
         .reporting(
@@ -361,18 +382,21 @@ def common(config):
 
 # %% [markdown]
 r"""
-Two of APPO's settings matter here.
-`use_env_runner_state_server=False` saves a process that hands out weights; it pays only with many runners.
-With `timeout_s_sampler_manager=0.05` the notebook's process asks the runners for news twenty times a second; by default it asks without a pause, and keeps a core busy.
+Two settings save CPU time here.
+With `use_env_runner_state_server=False`, APPO doesn't start a separate process that distributes the weights.
+With `timeout_s_sampler_manager=0.05`, the notebook's process waits up to 0.05 s for fragments each time it polls the EnvRunners; by default, it polls them without a pause and keeps a core busy.
 
-**Predict** for PPO and for APPO with the same runners: whose simulators run for the larger share of the time, and by how much?
-And how many updates old, on average, are the weights behind APPO's experience?
+**Predict:** each EnvRunner delivers two fragments per batch, and APPO uses each batch for up to two updates.
+On average, how many updates old are the weights behind the experience that its learner gets?
 """
+
+# %% tags=["demo"]
+predict("appo_age", ...)  # updates
 
 
 # %%
-def running_share(config, nap, seconds):
-    """Return the share of the time in which an algorithm's simulators ran, and all results of that time."""
+def running_fraction(config, nap, seconds):
+    """Return the fraction of the time in which an algorithm's simulators ran, and all results of that time."""
     config = common(config).environment("slow_corridor", env_config={"seconds": nap})
     with built(config) as [algo]:
         first, results = algo.train()["num_env_steps_sampled_lifetime"], []
@@ -386,65 +410,78 @@ def running_share(config, nap, seconds):
 
 # %%
 def mean_age(results):
-    """Return how many updates old the weights were that had played what the learner got, on average."""
+    """Return how many updates old, on average, the weights were that sampled the learner's experience."""
     learned = [result.get("learners", {}).get("default_policy", {}) for result in results]
     ages = [row.get("diff_num_grad_updates_vs_sampler_policy", math.nan) for row in learned]
-    return np.mean([age for age in ages if not math.isnan(age)] or [math.nan])  # an iteration may be without an update
+    return np.mean([age for age in ages if not math.isnan(age)] or [math.nan])  # an iteration may have no update
 
+
+# %% [markdown]
+r"""
+The next cell runs PPO and APPO for ten seconds each, with the same number of EnvRunners and environments.
+With the builds, that takes about half a minute.
+"""
 
 # %% tags=["demo"]
-shares = {}
+fractions, results = {}, {}
 if passed("paced_appo"):
     runners, seconds = budget(2, 1), budget(10, 2)
     ppo = PPOConfig().env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
-    shares["PPO"], _ = running_share(ppo.training(train_batch_size_per_learner=256), 0.005, seconds)
     appo = paced_appo(runners, nap=0.005, pace=0.64, messages=2).env_runners(use_env_runner_state_server=False)
-    shares["APPO"], results = running_share(appo.training(timeout_s_sampler_manager=0.05), 0.005, seconds)
-    print(f"APPO learned from weights {mean_age(results):.1f} updates old, on average")
+    waiting = {
+        "PPO": ppo.training(train_batch_size_per_learner=256),
+        "APPO": appo.training(timeout_s_sampler_manager=0.05),
+    }
+    for name in track(list(waiting), "sampling"):
+        fractions[name], results[name] = running_fraction(waiting[name], 0.005, seconds)
+    if not math.isnan(age := mean_age(results["APPO"])):
+        display(measured("appo_age", age))
 
 # %% tags=["demo"]
-if shares:
+if fractions:
     figure, axes = plt.subplots(figsize=(7, 1.8), constrained_layout=True)
-    axes.barh(list(shares), list(shares.values()), color="#db2777")
-    axes.set(xlim=(0, 1), xlabel="share of the time in which the simulators run")
+    axes.barh(list(fractions), list(fractions.values()), color="#db2777")
+    axes.set(xlim=(0, 1), xlabel="fraction of the time in which the simulators run")
     axes.invert_yaxis()
 
 # %% [markdown]
 r"""
-PPO's simulators pause whenever the learner learns, longer with more epochs.
-APPO's pause while their runner computes an action, packs a fragment, or waits to be asked for it.
-They hardly wait for the learner, whose update is over before their fragment is, but they share the cores of your machine with it.
-So the gap is widest when playing and learning take about equally long.
-A much slower simulator closes it, because then both only play.
-More runners open it again: they play less each, while one slow runner holds up all of PPO.
+The age is small, but it isn't 0.
+Each batch serves up to two updates, so experience that is one batch behind is already up to two updates behind.
+V-trace can only down-weight experience that is too old; it can't make that experience new.
 
-The cost is the age of the weights: small, but not 0.
-V-trace can only turn down what is too old; it cannot make it new.
+PPO's simulators pause whenever the learner learns, and they pause longer with more epochs.
+APPO's simulators pause while their EnvRunner computes an action, packs a fragment, or waits for a request to deliver it.
+They hardly ever wait for the learner, because its update is finished before their fragment is.
+
+So the difference is largest when sampling and learning take about the same time.
+With a much slower simulator, it almost disappears, because then both algorithms spend nearly all of their time sampling.
+With more EnvRunners, it grows again: a batch takes less time to sample, but not less time to learn from.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Expect to be asked why anyone should use PPO at all.
-When steps are cheap there is little to wait for, as the next section shows; and from the same seed a synchronous program can give the same result twice, while an asynchronous one cannot.
+Expect the question of why anyone should use PPO at all.
+When steps are cheap, there's little to wait for, as the next section shows.
+And with the same seed, a synchronous program can give the same result twice, while the result of an asynchronous one depends on the order in which fragments happen to arrive.
 """
 
 # %% [markdown]
 r"""
-## One budget, two clocks
+## Compare algorithms under one budget, in steps and in seconds
 
-A fair comparison of algorithms keeps four rules:
+A fair comparison of algorithms follows four rules:
 
-- **The same budget for all.** RLlib's iteration is no unit: by default it is one batch for PPO, a thousand steps for DQN, ten seconds for APPO.
-  Count *environment steps* and *seconds*.
-- **Both clocks.** Steps are what a real robot costs you; seconds are what you wait.
-- **One at a time**, since two at once share the cores.
-  The clock starts once an algorithm is built.
-- **No invented returns.** Until the first episode ends there is no mean return: the key is missing, or its value is NaN ("not a number").
-  Such an iteration gives the curve no point, but its steps and seconds are spent.
+- **Give all of them the same budget.** An RLlib iteration isn't a fixed unit: by default, it's one batch for PPO, a thousand steps for DQN, and ten seconds for APPO.
+  Count *environment steps* and *seconds* instead.
+- **Report both.** Steps are what you pay for on a real robot, and seconds are how long you wait.
+- **Run one at a time**, because two at once share the cores, and start the clock once an algorithm has been built.
+- **Don't invent returns.** Until the first episode ends, there is no mean return: the key is missing, or its value is NaN ("not a number").
+  Such an iteration adds no point to the curve, but its steps and seconds still count.
 
-Write `compare`.
-Each algorithm trains until it has had *both*, at least `steps` environment steps and at least `seconds` seconds.
-`train()` returns a result in which `result["num_env_steps_sampled_lifetime"]` counts all steps so far, and `result["env_runners"]` has `"episode_return_mean"`, if there is one.
+Write `compare`, which trains each algorithm until it has used *both* at least `steps` environment steps and at least `seconds` seconds, and returns a curve for each.
+`train()` returns a result in which `result["num_env_steps_sampled_lifetime"]` counts all steps so far.
+If there is a mean return, it's in `result["env_runners"]`, under the key `"episode_return_mean"`.
 """
 
 
@@ -452,20 +489,21 @@ Each algorithm trains until it has had *both*, at least `steps` environment step
 def compare(configs, steps, seconds):
     """Return {name: [(steps so far, seconds so far, mean return), ...]}, a row for each iteration that has a mean return.
 
-    `configs` is {name: config}. One after the other is built, trained until it has had both budgets, and stopped.
+    `configs` is {name: config}. Build the algorithms one after the other, train each until it has used both
+    budgets and no longer, and stop it before you build the next. The seconds don't include the build.
     """
     ### BEGIN SOLUTION
     curves = {}
     for name, config in configs.items():
         algo = config.build_algo()
-        curves[name], played, start = [], 0, time.perf_counter()
+        curves[name], sampled, start = [], 0, time.perf_counter()
         try:
-            while played < steps or time.perf_counter() - start < seconds:
+            while sampled < steps or time.perf_counter() - start < seconds:
                 result = algo.train()
-                played, now = result["num_env_steps_sampled_lifetime"], time.perf_counter() - start
+                sampled, now = result["num_env_steps_sampled_lifetime"], time.perf_counter() - start
                 mean = result["env_runners"].get("episode_return_mean", math.nan)
                 if not math.isnan(mean):
-                    curves[name].append((played, now, mean))
+                    curves[name].append((sampled, now, mean))
         finally:
             algo.stop()
     return curves
@@ -477,36 +515,42 @@ check("compare", compare)
 
 # %% [markdown] tags=["solution"]
 r"""
-A result's mean return comes from episodes played *while learning*, dice and exploration included.
-For a paper you would evaluate in between, without exploring, as in chapter 11.
-Here all have the same handicap.
+With `try` and `finally`, an algorithm is stopped even if one of its iterations fails.
+The mean return in a result comes from episodes that were sampled *while learning*, with all of the exploration.
+For a paper, you would evaluate between iterations, without exploration, as in Chapter 11.
+Here, all of them have the same handicap.
 """
 
 # %% [markdown]
 r"""
-Here are the five, each near RLlib's defaults, with the numbers a problem of a few thousand steps needs.
-The first three run in quick mode, too.
-PPO's one EnvRunner is asked once an iteration, unless a batch takes less than the tenth of a second that `common` asks for, so its mean return is a true mean.
-The others ask for several fragments, and report a mean of means (chapter 11): good enough to see which is ahead.
+Here are the five algorithms, each close to RLlib's defaults, with the numbers that a problem of a few thousand steps needs.
+Quick mode runs only the first three.
+
+One default of PPO has to change.
+RLlib caps each squared error of PPO's critic at `vf_clip_param=10`, and an error above the cap has no gradient (Chapter 11).
+In the corridor and in CartPole, errors can be larger, so the cap is raised.
 """
+
+# %%
+here = {"num_env_runners": 0, "num_envs_per_env_runner": 8}  # in this process
+there = {"num_env_runners": 1, "use_env_runner_state_server": False}  # in one other process
+fast = {"train_batch_size_per_learner": 256, "lr": 1e-3, "timeout_s_sampler_manager": 0.05}
+often = {"target_network_update_freq": 20, "training_intensity": 16, "lr": 1e-3}
+critic = {"vf_clip_param": 1e4}  # with the default, 10, the critic learns nothing from an error above √10
+# SAC's own settings: three learning rates, the weight of the entropy bonus, and the pace of the target network
+rates = {"actor_lr": 1e-3, "critic_lr": 1e-3, "alpha_lr": 3e-4, "initial_alpha": 0.02, "tau": 0.05}
 
 # %%
 configs = {}
 if passed("short_dqn") and passed("paced_appo"):
-    here = {"num_env_runners": 0, "num_envs_per_env_runner": 8}  # in this process
-    there = {"num_env_runners": 1, "use_env_runner_state_server": False}  # in one other process
-    hurry = {"train_batch_size_per_learner": 256, "lr": 1e-3, "timeout_s_sampler_manager": 0.05}
-    often = {"target_network_update_freq": 20, "training_intensity": 16, "lr": 1e-3}
-    # SAC's own: three learning rates, the pay for being undecided, the target's pace
-    rates = {"actor_lr": 1e-3, "critic_lr": 1e-3, "alpha_lr": 3e-4, "initial_alpha": 0.02, "tau": 0.05}
     configs = {
-        "PPO": PPOConfig().env_runners(**here).training(train_batch_size_per_learner=512, num_epochs=6, lr=1e-3),
         "DQN": short_dqn(length=10, steps=1000).training(**often),
-        "APPO": paced_appo(runners=1, nap=0.005, pace=1.28, messages=4).env_runners(**there).training(**hurry),
+        "PPO": PPOConfig().env_runners(**here).training(train_batch_size_per_learner=512, num_epochs=6, lr=1e-3, **critic),
+        "APPO": paced_appo(runners=1, nap=0.005, pace=1.28, messages=4).env_runners(**there).training(**fast),
         "IMPALA": IMPALAConfig()
         .env_runners(num_envs_per_env_runner=2, rollout_fragment_length=32, **there)
         .learners(num_learners=0)
-        .training(**hurry),
+        .training(**fast),
         "SAC": SACConfig()
         .env_runners(num_env_runners=0, num_envs_per_env_runner=4)
         .training(num_steps_sampled_before_learning_starts=100, train_batch_size_per_learner=64, **rates),
@@ -514,22 +558,27 @@ if passed("short_dqn") and passed("paced_appo"):
 
 # %% [markdown]
 r"""
-The problem is the corridor: nine steps to the right earn $1 - 8 \cdot 0.1 = 0.2$.
-Call it solved at a mean return of $-0.5$: sixteen steps, dice included.
+The problem is the corridor, where nine steps to the right earn $1 - 8 \cdot 0.1 = 0.2$.
+Call it solved at a mean return of $-0.5$: that's sixteen steps, random actions included.
 
-DQN goes first and has `STEPS` steps.
-The seconds these take are the others' budget of seconds, so the comparison suits quick machines as well as slow ones.
+DQN goes first, with a budget of `STEPS` steps.
+The time that these steps take becomes the time budget for the others, so the comparison works on fast and slow machines alike.
+With all five algorithms, the run takes about a minute.
 
-One iteration of fifty steps ends with a few episodes, or none, and a few lucky ones are no solution.
-RLlib does not smooth a mean return across iterations (chapter 11), so `smoothed` does: a row is the mean of the last five.
+In an iteration of fifty steps, only a few episodes end, and a few lucky episodes don't solve the problem.
+So `smoothed` takes the mean of the last five rows.
 
-**Predict** two orders of arrival: which algorithm solves it after the fewest *steps*, and which after the fewest *seconds*?
+**Predict:** which algorithm reaches a mean return of $-0.5$ in the fewest seconds?
+Write down your ranking by *steps*, too.
 """
+
+# %% tags=["demo"]
+predict("first_in_seconds", ..., ["PPO", "DQN", "SAC", "APPO", "IMPALA"])
 
 
 # %%
 def on(problem, configs):
-    """Return copies of the configs for this problem, with what all share, and no settings of another environment."""
+    """Return copies of the configs for this problem, with the shared settings and no settings of another environment."""
     copies = {name: common(config.copy(copy_frozen=False)).environment(problem) for name, config in configs.items()}
     for config in copies.values():
         config.env_config = {}
@@ -537,7 +586,7 @@ def on(problem, configs):
 
 
 def smoothed(curves, last=5):
-    """Return the curves with the mean of the `last` mean returns in each row; the first rows have too few and drop out."""
+    """Return the curves with the mean of the `last` mean returns in each row, without the first rows, which have too few."""
     return {
         name: [(*rows[end - 1][:2], np.mean([row[2] for row in rows[end - last : end]])) for end in range(last, len(rows) + 1)]
         for name, rows in curves.items()
@@ -545,35 +594,40 @@ def smoothed(curves, last=5):
 
 
 # %% tags=["demo"]
-SOLVED, STEPS, curves = -0.5, budget(2000, 700), {}
+SOLVED, STEPS, curves, enough = -0.5, budget(2000, 700), {}, 0
 if configs and passed("compare"):
-    chosen = on(CORRIDOR, {name: configs[name] for name in budget(list(configs), ["PPO", "DQN", "APPO"])})
-    curves = compare({"DQN": chosen.pop("DQN")}, steps=STEPS, seconds=0)
-    enough = curves["DQN"][-1][1]  # the seconds of DQN's steps: now the budget of all
-    curves = smoothed(curves | compare(chosen, steps=STEPS, seconds=enough))
+    chosen = on(CORRIDOR, {name: configs[name] for name in budget(list(configs), ["DQN", "PPO", "APPO"])})
+    for name in track(list(chosen), "training"):
+        curves |= compare({name: chosen[name]}, steps=STEPS, seconds=enough)
+        enough = enough or curves["DQN"][-1][1]  # the seconds of DQN's steps are everyone's time budget
+    curves = smoothed(curves)
 
 # %%
-colours = {"PPO": "#059669", "DQN": "#d97706", "APPO": "#2563eb", "IMPALA": "#7c3aed", "SAC": "#db2777"}
+colors = {"PPO": "#059669", "DQN": "#d97706", "APPO": "#2563eb", "IMPALA": "#7c3aed", "SAC": "#db2777"}
+
+
+def arrival(curve, target):
+    """Return the steps and the seconds at which a curve first had that mean return; NaN if it never did."""
+    return next((row[:2] for row in curve if row[2] >= target), (math.nan, math.nan))
 
 
 def arrivals(curves, target):
-    """Return a table: steps and seconds at which each algorithm first had that mean return, and its pace."""
+    """Return a table: when each curve first had that mean return, and its steps per second."""
     rows = {}
-    for name, rows_of_one in curves.items():
-        there = [row for row in rows_of_one if row[2] >= target] or [(math.nan,) * 3]
-        steps, seconds, _ = (rows_of_one or [(math.nan,) * 3])[-1]
-        rows[name] = {"steps": there[0][0], "seconds": there[0][1], "steps a second": steps / seconds}
-    return pandas.DataFrame(rows).T.round(1)
+    for name, curve in curves.items():
+        steps, seconds, _ = (curve or [(math.nan,) * 3])[-1]
+        rows[name] = [*arrival(curve, target), steps / seconds]
+    return pandas.DataFrame(rows, index=["steps", "seconds", "steps per second"]).T.round(1)
 
 
 # %%
-def two_pictures(runs, target, most_steps):
+def two_plots(runs, target, most_steps):
     """Draw the mean returns of each algorithm's runs against steps, up to `most_steps`, and against seconds."""
     figure, pair = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True, constrained_layout=True)
     for ax, column, limit, label in [(pair[0], 0, most_steps, "environment steps"), (pair[1], 1, None, "seconds")]:
         for name, curves_of_one in runs.items():
             lines = [([row[column] for row in rows], [row[2] for row in rows]) for rows in curves_of_one]
-            draw_band(ax, lines, colours[name], name)
+            draw_band(ax, lines, colors[name], name)
         ax.axhline(target, color="#94a3b8", linestyle=":")
         ax.set(xlabel=label, xlim=(0, limit))
     pair[0].set_ylabel("mean return")
@@ -582,93 +636,124 @@ def two_pictures(runs, target, most_steps):
 
 # %% tags=["demo"]
 if curves:
-    two_pictures({name: [rows] for name, rows in curves.items()}, SOLVED, most_steps=5000)
-    display(arrivals(curves, SOLVED).sort_values("steps"))
+    two_plots({name: [rows] for name, rows in curves.items()}, SOLVED, most_steps=5000)
+    table = arrivals(curves, SOLVED).sort_values("steps")
+    display(table)
+    if table["seconds"].notna().any():
+        display(measured("first_in_seconds", table["seconds"].idxmin()))
 
 # %% [markdown]
 r"""
-The same runs, the same returns, and as a rule a different order.
-An algorithm with NaN did not get there within the budget.
-Against steps the replay buffer pays: it learns from a few hundred steps again and again.
-Against seconds each of these updates has its price.
-PPO plays eight environments at once and learns in large batches, so it makes many more steps a second and can afford to waste them.
+They're the same runs with the same returns, and usually two different rankings.
+An algorithm with NaN didn't get there within the budget.
+Plotted against steps, the replay buffer pays off: DQN and SAC learn from a few hundred steps again and again.
+Plotted against seconds, each of these updates has a cost; PPO takes many more steps per second, so it can afford to waste them.
+If each step took a robot's second, only the left plot would count.
 
-For the asynchronous ones, on two cores and with a simulator that takes no time, there is nothing to wait for: they pay for messages and old weights, and gain little.
-They win when enough runners make playing as quick as learning, and when steps take unequal times.
+Here, the asynchronous algorithms gain little: a simulator that takes no time leaves nothing to wait for, so they only pay for messages and old weights.
+They win when there are enough EnvRunners that sampling is as fast as learning, or when some steps take much longer than others.
 
-Neither picture is the true one.
-A step of this corridor costs microseconds; for a robot or a large simulator, the left picture counts.
-
-And each curve is one run: another seed means other first weights, other dice and another curve.
-So run two of them, DQN and PPO, with more seeds.
-Draw the mean of each algorithm's runs, and around it a band from its worst run to its best.
+Each curve is a single run: another seed means other initial weights, other random actions, and another curve.
+The next cell runs DQN and PPO with more seeds, which takes about a minute.
+It draws the mean of each algorithm's runs and a band from the worst run to the best.
 """
 
 # %% tags=["demo"]
+bands = {}
 if curves:
     bands = {name: [curves[name]] for name in ("DQN", "PPO")}  # seed 0 has run
-    for seed in range(1, budget(4, 1) + 1):
+    for seed in track(range(1, budget(4, 1) + 1), "seeds"):
         pair = {name: config.debugging(seed=seed) for name, config in on(CORRIDOR, {n: configs[n] for n in bands}).items()}
         for name, rows in smoothed(compare(pair, steps=STEPS, seconds=enough)).items():
             bands[name].append(rows)
-    two_pictures(bands, SOLVED, most_steps=5000)
+    two_plots(bands, SOLVED, most_steps=5000)
     each = {f"{name}, seed {seed}": rows for name, runs in bands.items() for seed, rows in enumerate(runs)}
     display(arrivals(each, SOLVED))
 
 # %% [markdown]
 r"""
-Go through the table seed by seed.
-Does DQN need fewer steps every time, and PPO fewer seconds?
-If one seed turns an order round, or the bands overlap, a single run cannot tell you which is ahead: run more seeds.
-The band shows the runs you made, so it widens with each seed; say how many there were.
-Chapter 12's interval turns the differences, seed by seed, into a statement about seeds you did not run.
+The band shows only the runs that you made, so it widens with each seed; say how many there were.
+
+Don't compare seed by seed: unlike the pairs in Chapter 12, DQN's seed 3 and PPO's seed 3 share nothing but the number.
+Compare *every* run of one algorithm with *every* run of the other.
+The fraction that DQN wins estimates the [probability of improvement](../docs/glossary.md#probability-of-improvement), and a bootstrap that resamples each algorithm's runs separately gives its interval.
+A run that never arrived is [censored](../docs/glossary.md#censored-run): you know only that it needs more than the budget.
+To drop it would be to drop the worst run, so it counts as later than every run that arrived.
+"""
+
+
+# %%
+def chance_to_be_first(one, other):
+    """Return the fraction of pairs in which a run of `one` arrives before a run of `other`; a tie counts half."""
+    mine, theirs = np.meshgrid(one, other)
+    return np.mean((mine < theirs) + (mine == theirs) / 2)
+
+
+# %% tags=["demo"]
+if bands:
+    rng = np.random.default_rng(0)
+    for column, unit in enumerate(["steps", "seconds"]):
+        times = {name: [arrival(run, SOLVED)[column] for run in runs] for name, runs in bands.items()}
+        dqn, ppo = (np.nan_to_num(times[name], nan=np.inf) for name in ("DQN", "PPO"))  # a censored run comes last
+        resampled = [chance_to_be_first(rng.choice(dqn, len(dqn)), rng.choice(ppo, len(ppo))) for _ in range(1000)]
+        low, high = np.percentile(resampled, [2.5, 97.5])
+        print(f"DQN needs fewer {unit}: {chance_to_be_first(dqn, ppo):.2f}, interval {low:.2f} to {high:.2f}")
+
+# %% [markdown]
+r"""
+If the interval contains 0.5, these runs don't tell you which algorithm is ahead, so run more seeds.
+If all runs of one algorithm come before all runs of the other, the interval shrinks to a point.
+Between two equal algorithms, that happens by chance in 1 of 126 cases with five runs each, but in 1 of 3 with two.
+For returns over many runs and tasks, papers report the [interquartile mean](../docs/glossary.md#interquartile-mean), the mean of the middle half, which one lucky seed can't move far.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Ask for hands: whose two orders were right?
-As a rule, hardly anyone's.
-Then ask what would make the right picture look like the left: that is the next section.
+Ask for a show of hands: whose two rankings were right?
+Usually, hardly anyone's were.
+Then ask what would make the right plot look like the left one; the next section answers that.
 """
 
 # %% [markdown]
 r"""
 Does this hold for another problem?
-Outside quick mode, the next cell runs the same five on CartPole, where a good policy keeps the pole up for 500 steps.
-The budget, about three minutes in all, is too small to get there; which is ahead, and by which clock?
+Outside quick mode, the next cell runs the same five algorithms on CartPole, which takes about two minutes.
+A good policy keeps the pole up for 500 steps; with this small budget, the target is 100.
 """
 
 # %% tags=["demo"]
 if curves and budget(full=True, quick=False):
-    cartpole = on("CartPole-v1", configs)
+    cartpole, longer, time_budget = on("CartPole-v1", configs), {}, 0
     cartpole["DQN"].training(epsilon=[(0, 1.0), (1500, 0.05)], target_network_update_freq=200, training_intensity=16)
-    longer = compare({"DQN": cartpole.pop("DQN")}, steps=3000, seconds=0)
-    longer = smoothed(longer | compare(cartpole, steps=3000, seconds=longer["DQN"][-1][1]))
-    two_pictures({name: [rows] for name, rows in longer.items()}, target=100, most_steps=10_000)
+    for name in track(list(cartpole), "training"):
+        longer |= compare({name: cartpole[name]}, steps=3000, seconds=time_budget)
+        time_budget = time_budget or longer["DQN"][-1][1]
+    longer = smoothed(longer)
+    two_plots({name: [rows] for name, rows in longer.items()}, target=100, most_steps=10_000)
     display(arrivals(longer, target=100).sort_values("steps"))
 
 # %% [markdown]
 r"""
-## Choose by what a step costs
+## Choose an algorithm by what a simulator step costs
 
 Three numbers of an algorithm decide how long it takes to solve a problem:
 
-- `steps`: the environment steps it needs;
-- `own`: its own seconds for 1,000 steps, with network, learning and messages but not the simulator;
-- `waits`: whether playing waits for learning.
+- `steps`: the environment steps that it needs;
+- `own`: the seconds that it takes per 1,000 steps for the network, learning, and messages, without the simulator;
+- `waits`: whether sampling waits for learning.
 
-And two of yours: the seconds of a simulator's step, and the number of runners that share the playing, each on its own core.
-For one step, playing takes $\text{step\_seconds} / \text{runners}$.
-An algorithm that waits takes the *sum* of playing and its own time; one that does not takes the *longer* of the two, because they overlap.
+Two more numbers are yours: the seconds per simulator step, and the number of EnvRunners that share the sampling, each on a core of its own.
+One step of sampling takes $\text{step\_seconds} / \text{runners}$.
+An algorithm that waits takes the *sum* of the sampling time and its own time; one that doesn't takes the *longer* of the two, because they overlap.
 
-Write `pick_algorithm`.
-It returns the name of the one that solves the problem in the fewest seconds, among those that take such actions, or `None` if none does.
+Write `pick_algorithm`, which returns the name of the algorithm that can handle these actions and solves the problem in the fewest seconds.
+If none can handle them, it returns `None`.
 """
 
 
 # %%
 def pick_algorithm(candidates, actions, step_seconds, runners):
-    """Return the name of the algorithm that needs the fewest seconds, or None if none takes these actions.
+    """Return the name of the algorithm that needs the fewest seconds, or None if none can handle these actions.
 
     `candidates` is {name: {"actions": ["discrete", ...], "steps": 4000, "own": 0.5, "waits": True}}; `own` is for 1,000 steps.
     `actions` is "discrete" or "continuous".
@@ -677,8 +762,8 @@ def pick_algorithm(candidates, actions, step_seconds, runners):
     seconds = {}
     for name, one in candidates.items():
         if actions in one["actions"]:
-            playing, own = step_seconds / runners, one["own"] / 1000
-            seconds[name] = one["steps"] * (playing + own if one["waits"] else max(playing, own))
+            sampling, own = step_seconds / runners, one["own"] / 1000
+            seconds[name] = one["steps"] * (sampling + own if one["waits"] else max(sampling, own))
     return min(seconds, key=seconds.get, default=None)
     ### END SOLUTION
 
@@ -689,52 +774,59 @@ check("pick_algorithm", pick_algorithm)
 # %% [markdown] tags=["solution"]
 r"""
 `min` with `key=seconds.get` gives the key with the smallest value.
-The model leaves things out: more runners also mean older weights and larger batches.
-But it gets the large effects right, and needs one cheap measurement instead of five expensive ones.
+The model leaves things out: more EnvRunners also mean older weights and larger batches.
+But it gets the large effects right, and one cheap measurement replaces five expensive ones.
 """
 
 # %% [markdown]
 r"""
-Feed it with *your* curves.
-`steps` is where each curve first reached the target, and `own` is what 1,000 steps took, since the corridor itself takes almost no time.
+Feed it *your* curves.
+`steps` is where each curve first reached the target, and `own` is the time that 1,000 steps took, because the corridor itself takes almost no time.
 
-**Predict:** you have just seen the order for a step that costs nothing.
-At how many milliseconds a step does the winner change?
+**Predict:** you've just seen the ranking for a simulator step that takes no time, with one EnvRunner.
+How many milliseconds must a step take before another algorithm needs the fewest seconds?
 """
 
 # %% tags=["demo"]
-measured = {}
-for name, rows in curves.items():
-    there = [row[0] for row in rows if row[2] >= SOLVED]
-    if there:
-        kinds_of = {"DQN": ["discrete"]}.get(name, ["discrete", "continuous"])
-        own = 1000 * rows[-1][1] / rows[-1][0]
-        measured[name] = {"actions": kinds_of, "steps": there[0], "own": own, "waits": name not in ("APPO", "IMPALA")}
-
-if passed("pick_algorithm") and measured:
-    for milliseconds in (0, 0.1, 1, 10, 100):
-        print(f"{milliseconds:5} ms a step: {pick_algorithm(measured, 'discrete', milliseconds / 1000, 1)}")
+predict("winner_changes", ...)  # milliseconds per step
 
 # %% tags=["demo"]
-if measured:
+candidates = {}
+for name, rows in curves.items():
+    if not math.isnan(steps := arrival(rows, SOLVED)[0]):
+        kinds_of = {"DQN": ["discrete"]}.get(name, ["discrete", "continuous"])
+        own = 1000 * rows[-1][1] / rows[-1][0]
+        candidates[name] = {"actions": kinds_of, "steps": steps, "own": own, "waits": name not in ("APPO", "IMPALA")}
+
+if passed("pick_algorithm") and candidates:
+    for milliseconds in (0, 0.1, 1, 10, 100):
+        print(f"{milliseconds:5} ms per step: {pick_algorithm(candidates, 'discrete', milliseconds / 1000, 1)}")
+    costs = [0, *np.logspace(-5, 0, 200)]  # seconds of a step
+    winners = [pick_algorithm(candidates, "discrete", cost, 1) for cost in costs]
+    changes = [cost for cost, winner in zip(costs, winners, strict=True) if winner != winners[0]]
+    if changes:
+        display(measured("winner_changes", 1000 * changes[0]))
+
+# %% tags=["demo"]
+if candidates:
     figure, axes = plt.subplots(figsize=(7, 3.4), constrained_layout=True)
     costs = np.logspace(-5, 0, 200)  # seconds of a step
-    for name, one in measured.items():
+    for name, one in candidates.items():
         own = one["own"] / 1000
         seconds = one["steps"] * (costs + own if one["waits"] else np.maximum(costs, own))
-        axes.loglog(1000 * costs, seconds, color=colours[name], label=name)
+        axes.loglog(1000 * costs, seconds, color=colors[name], label=name)
     axes.set(
-        xlabel="milliseconds of a simulator's step",
+        xlabel="milliseconds per simulator step",
         ylabel="seconds until solved",
-        title="Predicted from your curves, one runner",
+        title="Predicted from your curves, for one EnvRunner",
     )
     axes.legend()
 
 # %% [markdown]
 r"""
-On the left the lines lie as in the picture against seconds, on the right as in that against steps, and in between they cross.
-Where they cross, neither choice is a mistake.
-Algorithms that never solved the task have no line.
+The winner usually changes below one millisecond, which is little for a simulator.
+At the left, the lines are in the same order as in the plot against seconds; at the right, as in the plot against steps.
+Where two lines cross, neither choice is a mistake.
 """
 
 # %%
@@ -747,24 +839,24 @@ quiz("slow_robot", slow_robot)
 
 # %% [markdown]
 r"""
-## More learners, and a GPU, help a learner that is slow
+## More learners, or a GPU, help only when learning is slow
 
-Everything so far learned in one process.
-`.learners(...)` says where learning happens:
+So far, all learning has happened in one process.
+`.learners(...)` changes that:
 
-| | |
+| setting | where learning happens |
 |---|---|
 | `num_learners=0` | in the process that built the algorithm: the **local** learner |
 | `num_learners=1` | in a process of its own |
-| `num_learners=n` | in n processes: copies of one network. Each gets its own `train_batch_size_per_learner` steps; their gradients are averaged, so the copies stay alike |
-| `num_gpus_per_learner=1` | each of them has a GPU |
+| `num_learners=n` | in n processes with copies of one network; each gets its own `train_batch_size_per_learner` steps, and the gradients are averaged, so the copies stay identical |
+| `num_gpus_per_learner=1` | each learner has a GPU |
 
-You can build a `LearnerGroup` without any EnvRunner, and ask each learner for its process:
+You can build a `LearnerGroup` without any EnvRunner, and fetch each learner's process ID:
 """
 
 # %% tags=["demo"]
 rows = []
-for learners in budget([0, 1, 2], [0, 1]):
+for learners in track(budget([0, 1, 2], [0, 1]), "building"):
     config = common(PPOConfig()).training(train_batch_size_per_learner=500).learners(num_learners=learners)
     group = config.build_learner_group(env=gymnasium.make(CORRIDOR))
     pids = learner_pids(group)
@@ -782,18 +874,20 @@ quiz("two_learners", two_learners)
 
 # %% [markdown]
 r"""
-A GPU computes large matrices much faster, but starts small jobs more slowly: each layer is a message to another device.
-So measure a small network and a large one.
-The cell runs on the GPU if Ray has found one, and on the processor in any case.
+A GPU multiplies large matrices much faster than a CPU, but it takes longer to start a small job, because each layer is a message to another device.
+The next cells measure a small network and a large one, on the CPU and, if Ray has found one, on the GPU.
 
-**Predict:** how many times longer does an update take with layers of 1,024 than with layers of 64?
-And for which would a GPU be worth its price?
+**Predict:** how many times longer does an update take on the CPU with two hidden layers of 1,024 units than with two of 64?
+(In quick mode, the large layers have 512 units.)
 """
+
+# %% tags=["demo"]
+predict("wide_network", ...)  # times as long
 
 
 # %%
 def seconds_of_learning(width, gpus):
-    """Return the seconds of the learner for one batch, four times over: the better of two."""
+    """Return the seconds that the learner takes for four epochs over one batch: the better of two measurements."""
     config = common(PPOConfig()).environment(CORRIDOR).learners(num_learners=0, num_gpus_per_learner=gpus)
     config.rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[width, width], vf_share_layers=False))
     with built(config.env_runners(num_env_runners=0, num_envs_per_env_runner=8)) as [algo]:
@@ -803,29 +897,38 @@ def seconds_of_learning(width, gpus):
             start = time.perf_counter()
             algo.learner_group.update(episodes=episodes, num_epochs=4, minibatch_size=256)
             times.append(time.perf_counter() - start)
-        return min(times[1:])  # the first prepares things
+        return min(times[1:])  # the first one is a warm-up
 
 
 # %% tags=["demo"]
 gpus = int(ray.cluster_resources().get("GPU", 0))
-print("Ray has found a GPU." if gpus else "Ray has found no GPU here, so these are the processor's times alone.")
+print("Ray has found a GPU." if gpus else "Ray has found no GPU here, so these are only the CPU's times.")
 widths = (64, budget(1024, 512))
-table = {"processor": {width: seconds_of_learning(width, gpus=0) for width in widths}}
+table = {"CPU": {width: seconds_of_learning(width, gpus=0) for width in widths}}
 if gpus:
     table["GPU"] = {width: seconds_of_learning(width, gpus=1) for width in widths}
-frame = pandas.DataFrame(table).rename_axis("hidden layers")
-pandas.concat([frame.round(3), (frame / frame.iloc[0]).round(1).add_suffix(", times as long")], axis=1)
+frame = pandas.DataFrame(table).rename_axis("units per layer")
+ratios = frame / frame.iloc[0]
+display(pandas.concat([frame.round(3).add_suffix(", seconds"), ratios.round(1).add_suffix(", times as long")], axis=1))
+measured("wide_network", ratios["CPU"].iloc[-1])
 
 # %% [markdown]
 r"""
-Sixteen times as wide is some 250 times the multiplications (in quick mode eight times and 60), and takes far fewer times as long: see the last column.
-For the small network most of the time goes into everything around the multiplications, and no GPU shortens that.
-A GPU pays when the network is large, as for pictures or attention, and the batch as well.
-And, as chapter 12 showed for runners, it shortens only the learner's part.
+A network 16 times as wide needs about 250 times the multiplications (in quick mode, 8 and 60), yet its update takes far less than 250 times as long.
+For the small network, most of the time goes into everything around the multiplications, and a GPU doesn't shorten that.
+A GPU pays off when both the batch and the network are large, as with images or attention, and it shortens only one part of an iteration, the learning.
 
-Older texts add two algorithms to the list, A3C and A2C, which RLlib has removed ([Old names](../docs/old_names.md)).
-In A3C every worker computed gradients on its own weights and sent them to a shared network, as in the shared agent of chapter 9.
-IMPALA and APPO took their place: the workers send *experience*, and one learner with large batches computes the gradients.
+Libraries differ in what they distribute:
+
+| | sampling | learning |
+|---|---|---|
+| RLlib | EnvRunners on one or many machines, synchronous or asynchronous | one learner or several, on one or many machines |
+| Stable-Baselines3 | environments in processes of one machine (`SubprocVecEnv`) | one process |
+| CleanRL | vectorized environments inside the script | the same process; `ppo_atari_multigpu.py` runs a copy on each GPU |
+
+Older texts also list A3C and A2C, which RLlib has removed ([Old names](../docs/old_names.md)).
+In A3C, every worker computed gradients on its own weights and sent them to a shared network, like the shared agent in Chapter 9.
+In IMPALA and APPO, which took their place, the workers send *experience*, and the learner computes the gradients.
 """
 
 # %%
@@ -835,31 +938,31 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You sort an algorithm by two questions: which experience it may learn from, and what waits for what.
-- You fit DQN's schedules to the length of training and APPO's fragments to your simulator, check what they do, not what you typed, and know what RLlib's DQN adds to yours.
-- You compare under one budget, one at a time, with both clocks and over several seeds.
-- You predict from three numbers which algorithm to try, and know where the lines cross.
-- You know what learners and GPUs shorten: the learning, and only when it is long.
+- You can sort an algorithm by two questions: which experience it can learn from, and what waits for what.
+- You can fit DQN's schedules to the length of training, and APPO's fragments to your simulator.
+- You can compare algorithms under one budget, in steps and in seconds, and over several seeds.
+- You can predict from three numbers which algorithm to try first.
+- You know that learners and GPUs shorten only the learning.
 
 ## Traps
 
-- **An iteration is no unit.** For SAC, for example, it is at least 1 s and 100 steps; `.reporting(...)` changes it.
-- **DQN explores for 10,000 steps** (`epsilon`) and learns nothing in the first 1,000 unless told otherwise.
-- **`training_intensity` is rounded** to whole draws: ask for 12 and you get 16.
-  And with remote EnvRunners it is larger than you asked for.
-- **APPO and IMPALA start processes you did not ask for**: a learner (`num_learners=1`), and a server that hands out weights (`use_env_runner_state_server`).
-- **`timeout_s_sampler_manager=0.0`**, their default, keeps a core busy asking the runners for news.
-- **`DefaultModelConfig` shares layers** between policy and critic unless you say `vf_share_layers=False`.
-  PPO's own default does not share, and on CartPole the difference is large.
-- **Two learners double the batch.** Compare at the same total, or you compare two batch sizes.
+- **DQN explores for 10,000 steps** (`epsilon`) and learns nothing in the first 1,000 unless you change that.
+- **`training_intensity` is rounded** to whole updates: with four environments, you ask for 12 and get 16.
+  With remote EnvRunners, you get more than you asked for.
+- **PPO's `vf_clip_param=10`** leaves the critic no gradient where its error is larger than $\sqrt{10}$, so raise it unless your returns are small.
+- **APPO and IMPALA start processes that you didn't ask for**: a learner (`num_learners=1`), and a server that distributes weights.
+- **APPO's target network** is updated only every 32 updates of the policy: `target_network_update_freq=2` counts rounds of 16.
+- **`DefaultModelConfig` shares layers** between policy and critic unless you set `vf_share_layers=False`; PPO's own default doesn't share them.
 
 ## Read on
 
 - Mnih et al., [*Human-level control through deep reinforcement learning*](https://www.nature.com/articles/nature14236), 2015: DQN.
-  Hessel et al., [*Rainbow*](https://arxiv.org/abs/1710.02298), 2018: the refinements of DQN, and what each is worth.
+  Hessel et al., [*Rainbow*](https://arxiv.org/abs/1710.02298), 2018: the refinements of DQN, and what each of them contributes.
 - Haarnoja et al., [*Soft Actor-Critic*](https://arxiv.org/abs/1801.01290), 2018; Christodoulou, [*SAC for discrete action settings*](https://arxiv.org/abs/1910.07207), 2019.
 - Espeholt et al., [*IMPALA*](https://arxiv.org/abs/1802.01561), 2018: V-trace is section 4.
   Luo et al., [*IMPACT*](https://arxiv.org/abs/1912.00167), 2020: the circular buffer and target network of RLlib's APPO.
   Mnih et al., [*Asynchronous methods*](https://arxiv.org/abs/1602.01783), 2016: A3C.
+- Agarwal et al., [*Deep RL at the edge of the statistical precipice*](https://arxiv.org/abs/2108.13264), 2021: how to compare with few seeds.
 - RLlib's documentation: [algorithms](https://docs.ray.io/en/latest/rllib/rllib-algorithms.html) and [scaling](https://docs.ray.io/en/latest/rllib/scaling-guide.html).
+  Its [examples](https://github.com/ray-project/ray/tree/master/rllib/examples) have a script for most features.
 """

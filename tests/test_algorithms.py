@@ -11,7 +11,7 @@ from tests.rays import a_ray
 
 pytestmark = pytest.mark.slow
 CHAPTER = "ch13_algorithms"
-CELLS = ["def common(", "configs = {}"]  # they make objects too, so `definitions` leaves them out
+CELLS = ["def common(", "here = {", "configs = {}"]  # they make objects too, so `definitions` leaves them out
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,18 @@
 """What chapters 11 to 13 say of RLlib, held against the pinned Ray: each test's name is the sentence."""
 
 import inspect
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from ray.rllib.algorithms.appo import APPOConfig
+from ray.rllib.algorithms.appo.appo_learner import APPOLearner
 from ray.rllib.algorithms.appo.torch.appo_torch_learner import APPOTorchLearner
+from ray.rllib.algorithms.appo.utils import CircularBuffer
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.dqn.dqn import calculate_rr_weights
 from ray.rllib.algorithms.impala import IMPALAConfig
+from ray.rllib.algorithms.impala.impala_learner import IMPALALearner
 from ray.rllib.algorithms.impala.torch.impala_torch_learner import IMPALATorchLearner
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
@@ -109,9 +113,42 @@ def test_an_asynchronous_algorithm_has_a_learner_process_a_weight_server_and_ask
     assert (config.num_learners, config.use_env_runner_state_server, config.timeout_s_sampler_manager) == (1, True, 0.0)
 
 
-def test_appo_keeps_eight_batches_and_learns_from_each_twice():
+def test_appo_keeps_the_last_eight_batches_and_learns_from_each_at_most_twice():
     config = APPOConfig()
+    assert config.use_circular_buffer
     assert (config.circular_buffer_num_batches, config.circular_buffer_iterations_per_batch) == (8, 2)
+    buffer, batches = CircularBuffer(8, 2), [SimpleNamespace(env_steps=int, place=place) for place in range(9)]
+    for batch in batches:
+        buffer.put(batch)  # the ninth evicts the first, which nobody has used
+    used = [buffer.get() for _ in range(len(buffer))]
+    assert [used.count(batch) for batch in batches] == [0] + 8 * [2]
+
+
+def test_appo_updates_its_target_network_after_32_batches():
+    config, source = APPOConfig(), inspect.getsource(APPOLearner.after_gradient_based_update)
+    batches = config.circular_buffer_num_batches * config.circular_buffer_iterations_per_batch
+    assert config.target_network_update_freq * batches == 32
+    assert (
+        "config.circular_buffer_iterations_per_batch\n                    * config.train_batch_size_per_learner"
+        in source
+    )
+
+
+def test_impala_keeps_a_queue_of_three_batches():
+    assert IMPALAConfig().learner_queue_size == 3
+    assert "maxsize=self.config.learner_queue_size" in inspect.getsource(IMPALALearner.build)
+
+
+@pytest.mark.parametrize("learner", [APPOTorchLearner, IMPALATorchLearner])
+def test_appo_and_impala_do_not_cap_the_errors_of_the_critic(learner):
+    assert "vf_clip" not in inspect.getsource(learner.compute_loss_for_module)
+    assert not hasattr(APPOConfig(), "vf_clip_param")
+    assert PPOConfig().vf_clip_param == 10
+
+
+def test_an_untrained_critic_of_the_corridor_is_wrong_by_more_than_the_cap():
+    wandering = -0.1 * np.sum(PPOConfig().gamma ** np.arange(100))  # the discounted return of a hundred steps
+    assert wandering**2 > PPOConfig().vf_clip_param
 
 
 def test_two_learners_double_the_batch():

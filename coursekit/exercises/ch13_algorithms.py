@@ -23,18 +23,18 @@ Life = tuple[given.Call, list[given.Call], given.Call]  # an algorithm's build, 
     minutes=20,
     needs={"CPU": 4},
     hints=[
-        "Look at the column *learned from*. Which of the five settings says when learning begins?",
-        "Once it learns, compare what it earns while it explores with what its network could earn. What share of its actions is random after 1,000 steps, if the share falls to its end within 10,000?",
-        "Put the numbers in relation to `steps`: learning begins after a tenth of them, say, and half of them are enough to explore.",
+        "Look at the *trained on* column. Which of the five settings determines when learning starts?",
+        "Once it learns, look at how much it still explores. If the fraction of random actions falls from 1 to 0.05 within 10,000 steps, what is it after 1,000?",
+        "Derive the numbers from `steps`: for example, start learning after a tenth of the steps, and stop exploring after half of them.",
     ],
 )
 def short_dqn(answer: Answer, rng: Generator) -> None:
-    """A schedule counts steps: one made for ten million of them has hardly begun when a thousand are over."""
+    """A schedule counts steps: one that was made for ten million steps has hardly started when a thousand are over."""
     length, steps = int(rng.integers(8, 13)), int(rng.integers(900, 1100))
     wanted = {"algorithm": "DQN", "env_config": {"length": length}, "num_env_runners": 0, "num_learners": 0}
     with answer.case(f"length={length}, steps={steps}"):
         judge_settings(answer, [length, steps], wanted)
-        enough, runs = 1 - 0.1 * (length - 2) - 0.7, list[given.ShortRun]()
+        enough, runs = round(1 - 0.1 * (length - 2) - 0.7, 6), list[given.ShortRun]()
 
         def train(seed: int) -> float:
             runs.append(answer.probe(given.train_dqn, length, steps, [seed + turn for turn in range(12)]))
@@ -43,27 +43,28 @@ def short_dqn(answer: Answer, rng: Generator) -> None:
         mean = best_of(train, rng, enough)[-1]
         run = runs[-1]
         names, rows = run["environments"], run["rows"]
-        expect(set(run["lengths"]) == {length}, f"It played in {names}, and not in corridors of {length} squares.")
-        played = max((row["steps"] for row in rows), default=0)
+        expect(set(run["lengths"]) == {length}, f"It sampled from {names}, not from corridors of {length} squares.")
+        sampled = max((row["steps"] for row in rows), default=0)
         learned = max((row["learned"] for row in rows), default=0)
-        expect(learned > 0, f"It played {played} steps and learned from none: when does learning begin?")
+        expect(learned > 0, f"It sampled {sampled} steps and trained on none of them. When does learning start?")
         best = run["best"]
         expect(
             mean >= enough or best < enough,
-            f"Its network knows the way: it earns {best:.1f} when it plays its best actions. "
-            f"Yet the last 300 steps earned {mean:.1f} an episode. What did it still do there?",
+            f"At the end, its network knows the way: its best actions earn {best:.1f}. But the episodes that ended in the last "
+            f"300 steps earned {mean:.1f} on average, so it learned the way too late or still explored too much.",
         )
         expect(
             mean >= enough,
-            f"The last 300 steps earned {mean:.1f} an episode, and the task asks for {enough:.1f}. It learned from {learned} steps.",
+            f"The episodes that ended in the last 300 steps earned {mean:.1f} on average; at most seven steps more than the "
+            f"minimum earn {enough:.1f}. It sampled {sampled} steps and trained on {learned}.",
         )
 
 
 def _late_mean(rows: list[given.Iteration], steps: int) -> float:
-    """Return the mean return of all episodes that ended in the last 300 steps; one that never ends earns −10, or less."""
+    """Return the mean return of the episodes that ended in the last 300 steps, or -10 if none ended, rounded to 1e-6."""
     late = [row for row in rows if row["steps"] > steps - 300 and row["episodes"] and not math.isnan(row["mean"])]
     ended = sum(row["episodes"] for row in late)
-    return sum(row["episodes"] * row["mean"] for row in late) / ended if ended else -10.0
+    return round(sum(row["episodes"] * row["mean"] for row in late) / ended, 6) if ended else -10.0
 
 
 @exercise(
@@ -71,52 +72,57 @@ def _late_mean(rows: list[given.Iteration], steps: int) -> float:
     minutes=15,
     needs={"CPU": 4},
     hints=[
-        "How many steps does one runner make in `pace` seconds, if each takes `nap` seconds? Do two environments change that?",
-        "The batch comes from all runners together; a fragment is what one of a runner's two environments plays for one message.",
-        "What does APPO take when you do not say how many runners and learners? Print `APPOConfig().num_env_runners` and `APPOConfig().num_learners`.",
+        "How many steps does one EnvRunner sample in `pace` seconds if each step takes `nap` seconds? Do two environments change that number?",
+        "A batch comes from all EnvRunners together. A fragment is what *one* of an EnvRunner's two environments contributes to one message.",
+        "What does APPO use if you don't set the number of EnvRunners, environments, and learners? Print `APPOConfig().num_env_runners`, for example.",
     ],
 )
 def paced_appo(answer: Answer, rng: Generator) -> None:
-    """Count the steps that are played between two updates: they are the batch, and cut by runner, environment and message the fragment."""
+    """Count the steps that are sampled between two updates: they are the batch, and divided among EnvRunners, environments, and messages, they are the fragment."""
     fragment, messages = int(rng.integers(12, 32)), int(rng.integers(2, 4))
     nap = float(rng.choice([0.002, 0.004, 0.01]))
-    each = 2 * fragment * messages  # steps of a runner between two updates
+    each = 2 * fragment * messages  # steps of an EnvRunner between two updates
     pace = round(each * nap, 3)
     for runners in (1, 3):  # three are not built: the counts are what a config can be believed
-        with answer.case(f"runners={runners}, nap={nap}, pace={pace}, messages={messages}"):
-            wanted = {"algorithm": "APPO", "num_env_runners": runners, "num_learners": 0}
-            judge_settings(answer, [runners, nap, pace, messages], wanted)
-            arguments, name = [runners, nap, pace, messages], "train_batch_size_per_learner"
-            told = expect_type(settings_of(answer, arguments, [name])[name], float, name)
-            expect(
-                0.95 * each * runners <= told <= 1.05 * each * runners,
-                f"An update takes {told} steps. How many do {runners} runners play in {pace} s?",
-            )
-    for runners in (0, 1):
-        with answer.case(f"runners={runners}, nap={nap}, pace={pace}, messages={messages}"), answer.watch() as seen:
-            ran = answer.probe(given.run_appo, [runners, nap, pace, messages], each)
-            if runners:
-                judge_runners(seen, ran["runners"], runners)
-            _judge_asynchronous(ran, fragment, each)
+        with answer.case(f"{runners} EnvRunners, a step of {nap} s, a batch every {pace} s, {messages} messages"):
+            _judge_pace(answer, [runners, nap, pace, messages])
+    built = f"one EnvRunner, built: a step of {nap} s, a batch every {pace} s, {messages} messages"
+    with answer.case(built), answer.watch() as seen:
+        ran = answer.probe(given.run_appo, [1, nap, pace, messages], each)
+        judge_runners(seen, ran["runners"], 1)
+        _judge_asynchronous(ran, each)
 
 
-def _judge_asynchronous(ran: given.AsynchronousRun, fragment: int, batch: int) -> None:
-    """Check what the runner held and handed over, and what the learner was given."""
-    runners = ran["runners"]
-    names = [name for runner in runners for name in runner["environments"]]
-    lengths = [length for runner in runners for length in runner["lengths"]]
-    expect_equal(lengths, [SQUARES] * 2, f"An EnvRunner held {names}, not two corridors.")
-    got = sum(runner["fragment"] for runner in runners)
-    slack = 8  # the frame after an episode's end is no step
-    expect(abs(got - 2 * fragment) <= slack, f"A runner handed over {got} steps at once, from two environments.")
-    trained, steps = ran["trained"], ran["steps"]
+def _judge_pace(answer: Answer, arguments: list) -> None:
+    """Check a config's counts against the seconds of the task; rounding may move a fragment by one step."""
+    runners, nap, pace, messages = arguments
+    wanted = {"algorithm": "APPO", "num_env_runners": runners, "num_envs_per_env_runner": 2, "num_learners": 0}
+    judge_settings(answer, arguments, wanted)
+    names = ["rollout_fragment_length", "train_batch_size_per_learner"]
+    found = settings_of(answer, arguments, names)
+    fragment, batch = (expect_type(found[name], float, name) for name in names)
+    each, together = fragment * 2 * messages * nap, batch * nap / runners
     expect(
-        3 * batch <= trained and batch <= steps,
-        f"The learner had {trained} steps to learn from, of {steps} that were played.",
+        0.9 * pace <= together <= 1.1 * pace,
+        f"With num_env_runners={runners}, it takes {together:.3f} s to sample a batch of {batch:g} steps. "
+        f"The task asks for a batch every {pace} s.",
     )
-    expect(ran["changed"], f"The learner had {trained} steps to learn from, and its weights did not change.")
-    mean = ran["batch"]
-    expect(0.9 * batch <= mean <= 1.25 * batch + 4, f"An update of the learner had {mean:.0f} steps on average.")
+    expect(
+        abs(each - pace) <= 2.1 * messages * nap,
+        f"To sample {messages} fragments of {fragment:g} steps from each of two environments, an EnvRunner takes {each:.3f} s. "
+        f"The task asks for that many every {pace} s.",
+    )
+
+
+def _judge_asynchronous(ran: given.AsynchronousRun, batch: int) -> None:
+    """Check what the EnvRunner held, and what the learner was given."""
+    runners = ran["runners"]
+    names, lengths = runners[0]["environments"], runners[0]["lengths"]
+    expect_equal(lengths, [SQUARES] * 2, f"The EnvRunner held {names}, not two corridors of ten squares.")
+    trained, steps = ran["trained"], ran["steps"]
+    full = 3 * batch <= trained and batch <= steps
+    expect(full, f"The learner trained on {trained} steps, out of {steps} that were sampled.")
+    expect(ran["changed"], f"The learner trained on {trained} steps, and its weights didn't change.")
 
 
 @exercise(
@@ -124,14 +130,13 @@ def _judge_asynchronous(ran: given.AsynchronousRun, fragment: int, batch: int) -
     minutes=25,
     needs={"CPU": 4},
     hints=[
-        "One algorithm at a time: build it, start the clock, train until it has had enough of both, stop it. Then the next.",
-        "`result['num_env_steps_sampled_lifetime']` counts the steps since the build; `result['env_runners']` has the mean return.",
-        "While no episode has ended yet, the mean return is missing or NaN (`math.isnan`): no row then, but its steps and seconds count.",
-        "`try: ... finally: algo.stop()`, so that it is stopped even when an iteration fails.",
+        "Take one algorithm at a time: build it, start the clock, train until it has used both budgets, and stop it. Then take the next one.",
+        "`result['num_env_steps_sampled_lifetime']` counts the steps since the build. The mean return is in `result['env_runners']`.",
+        "If no episode has ended, the mean return is missing or NaN (`math.isnan`). Add no row then, but let the steps and seconds count. A mean return of 0.0 is a mean return.",
     ],
 )
 def compare(answer: Answer, rng: Generator) -> None:
-    """The same budget for all, one after the other, and each row has both clocks: steps and seconds."""
+    """All algorithms get the same budget, one after the other, and each row has both steps and seconds."""
     # Long: each row is compared with the clock of its algorithm, whose iterations are written beforehand.
     steps, seconds = int(rng.integers(200, 260)), 0.2
     names = rng.permutation(["DQN", "PPO", "SAC"])[:2].tolist()
@@ -141,7 +146,7 @@ def compare(answer: Answer, rng: Generator) -> None:
         _judge_order(seen["calls"], names)
         curves = expect_type(seen["curves"], dict[str, list], "compare(...)")
         listed = sorted(curves)
-        expect_equal(listed, sorted(names), f"There must be a curve of each name; you have {listed}.")
+        expect_equal(listed, sorted(names), f"The curves must have the names of the configs; yours have {listed}.")
         for name in names:
             life = _life(name, seen["calls"])
             _judge_budget(name, life, steps, seconds)
@@ -149,10 +154,17 @@ def compare(answer: Answer, rng: Generator) -> None:
 
 
 def _script(rng: Generator, steps: int, nap: float, budget: int) -> list[list]:
-    """Return 40 iterations: nap, steps in all, mean return; without one now and then, and when the steps are spent."""
+    """Return 40 iterations: seconds, steps in all, mean return; the steps meet their budget exactly, one mean is 0.
+
+    Some iterations have no mean: two near the beginning, and those after the steps are used up.
+    """
     totals = np.cumsum(rng.integers(steps, steps * 4 // 3, size=40))
+    last = int(np.argmax(totals >= budget))
+    totals[last:] -= totals[last] - budget
     naps, means = nap + rng.uniform(0, 0.01, size=40), rng.uniform(-50, 200, size=40).round(2)
     means[1] = means[4] = means[(budget <= totals) & (totals < budget + 3 * steps)] = math.nan
+    if last > 4:  # a script of short iterations, of which the third is always trained
+        means[2] = 0.0
     rows = np.stack([naps, totals, means], axis=1).tolist()
     return [[*rows[0][:2], None], *rows[1:]]  # at first, not even the key is there
 
@@ -164,8 +176,8 @@ def _judge_order(calls: list[given.Call], names: list[str]) -> None:
     wanted = ", ".join(f"{name}.{what}" for name in came for what in ("build", "train", "stop"))
     expect(
         sorted(came) == sorted(names) and order == wanted,
-        f"The calls came in the order {order}. Each needs one build, some training and one stop, "
-        "and two that live at once share the cores: stop one before you build the next.",
+        f"The calls came in the order {order}. Each algorithm needs one build, some training, and one stop. "
+        "Two that exist at the same time share the cores, so stop one before you build the next.",
     )
 
 
@@ -180,11 +192,18 @@ def _judge_budget(name: str, life: Life, steps: int, seconds: float) -> None:
     """Check that an algorithm was trained until it had had both budgets, and no longer."""
     build, trains, stop = life
     total, most, spent = trains[-1]["steps"], stop["begin"] - build["end"], np.cumsum([call["took"] for call in trains])
-    late = sum(call["steps"] >= steps and took > seconds + CLOCK for call, took in zip(trains, spent, strict=True)) - 1
-    expect(late < 1, f"`{name}` trained {late} times more than it had to. Does one without a mean return count?")
+    enough = [call["steps"] >= steps and took > seconds + CLOCK for call, took in zip(trains, spent, strict=True)]
+    times, first = len(enough), len(enough) - max(sum(enough) - 1, 0)
+    then, took = trains[first - 1]["steps"], spent[first - 1]
+    expect(
+        first == times,
+        f"After iteration {first}, `{name}` had used both budgets, with {then:.0f} steps and {took:.2f} s. "
+        f"You trained it up to iteration {times}.",
+    )
     expect(
         total >= steps and most >= seconds - CLOCK,
-        f"You stopped `{name}` after {total} steps and {most:.2f} s of training. When does your clock start?",
+        f"You stopped `{name}` after {total:.0f} steps and {most:.2f} s of training. It must use both budgets, "
+        f"{steps} steps and {seconds} s, and the time of the build doesn't count.",
     )
 
 
@@ -192,20 +211,22 @@ def _judge_curve(name: str, life: Life, curve: list) -> None:
     """Check the rows of a curve against the iterations that had a mean return."""
     build, trains, stop = life
     known = [i for i, call in enumerate(trains) if call["mean"] is not None and not math.isnan(call["mean"])]
-    times, listed = len(known), len(curve)
-    expect(times == listed, f"`{name}` had a mean return {times} times; you have {listed} rows.")
+    means, times, listed = [trains[i]["mean"] for i in known], len(known), len(curve)
+    expect(times == listed, f"`{name}` reported {times} mean returns, {means}; you have {listed} rows.")
     rows = expect_type(curve, list[tuple[float, float, float]], f"compare(...)[{name!r}]")
     for row, i in zip(rows, known, strict=True):
         (played, after, mean), iteration = row, i + 1
         want = [trains[i]["steps"], trains[i]["mean"]]
         expect_close(
-            [played, mean], want, f"Iteration {iteration} of `{name}`: steps and mean return {want}; your row is {row}."
+            [played, mean],
+            want,
+            f"Iteration {iteration} of `{name}` had these steps so far and this mean return: {want}. Your row is {row}.",
         )
         least = sum(call["took"] for call in trains[:iteration])
         most = [*trains, stop][iteration]["begin"] - build["end"]
         expect(
             least - CLOCK <= after <= most + CLOCK,
-            f"Iteration {iteration} of `{name}` ended {least:.3f} s after training began; your row says {after:.3f} s.",
+            f"Iteration {iteration} of `{name}` ended {least:.3f} s after training started; your row says {after:.3f} s.",
         )
 
 
@@ -213,24 +234,24 @@ def _judge_curve(name: str, life: Life, curve: list) -> None:
     points=2,
     minutes=10,
     hints=[
-        "First leave out the algorithms that do not take these actions. Then compute the seconds of each of the others.",
-        "How long does a step take? Playing is shared out among the runners; `own` is given for a thousand steps.",
-        "One that waits adds the two; one that does not wait takes as long as the longer of them.",
+        "First, leave out the algorithms that can't handle these actions. Then compute the seconds that each of the others needs.",
+        "Per step, the sampling is divided among the EnvRunners, and `own` is given for a thousand steps.",
+        "An algorithm that waits takes the sum of the two times per step; one that doesn't takes the longer of them.",
     ],
     returns=str | None,
 )
 def pick_algorithm(answer: Answer, rng: Generator) -> None:
-    """Steps needed times seconds a step: a slow simulator favours those that need few steps, a quick one those that learn cheaply."""
+    """Time is steps needed times seconds per step: with a slow simulator, few steps win; with a fast one, cheap learning does."""
     # Long: cases are drawn until each of the usual mistakes leads to another choice.
     for case in _telling_cases(rng):
         seconds = _seconds(*case)
-        got, least = answer(*case), min(seconds.values())
-        expect(got in seconds, f"You chose {got!r}, which does not take these actions.")
+        got, able, least = answer(*case), sorted(seconds), min(seconds.values())
+        expect(got in seconds, f"You returned {got!r}. These can handle {case[1]} actions: {able}.")
         needed = seconds[got]
         expect(needed == least, f"You chose {got!r}, which needs {needed:.3g} s; another needs {least:.3g} s.")
     none = {name: value | {"actions": ["discrete"]} for name, value in _case(rng)[0].items()}
     got = answer(none, "continuous", 0.001, 2)
-    expect(got is None, f"None of them takes continuous actions; you chose {got!r}.")
+    expect(got is None, f"None of them can handle continuous actions; you returned {got!r}.")
 
 
 def _telling_cases(rng: Generator) -> list[tuple]:
@@ -281,6 +302,10 @@ def _least(seconds: dict[str, float]) -> str:
     return min(seconds, key=lambda name: seconds[name])
 
 
+def _flipped(candidates: dict) -> dict:
+    return {name: one | {"waits": not one["waits"]} for name, one in candidates.items()}
+
+
 _MISTAKES = {
     "any action": lambda *case: _seconds(*case, any_action=True),
     "one runner": lambda *case: _seconds(*case, among=1),
@@ -289,6 +314,7 @@ _MISTAKES = {
     "learning shared out": lambda *case: _seconds(*case, share=1 / case[3]),
     "own for one step": lambda *case: _seconds(*case, per=1),
     "all wait": lambda *case: _seconds(*case, waits=True),
+    "the other way round": lambda *case: _seconds(_flipped(case[0]), *case[1:]),
     "none waits": lambda *case: _seconds(*case, waits=False),
     "fewest seconds a step": lambda *case: _seconds(*case, need=1),
     "fewest steps": lambda found, kind, *_: {n: one["steps"] for n, one in found.items() if kind in one["actions"]},
@@ -298,57 +324,57 @@ _MISTAKES = {
 question(
     "which_may_reuse",
     """
-    You have a million steps that last month's policy played. Which algorithm can learn from them as from its own?
+    You have a million steps that last month's policy collected. Which algorithm can learn from them as it learns from its own?
 
     a) PPO: it goes over every batch several times anyway.
-        Over a batch of the newest policy, and clips what strays too far from it. Last month's policy strays at once.
+        It goes over a batch from its current policy, and it clips what moves too far from that policy. Last month's policy is too far away from the start.
     *b) DQN: its update asks what an action led to, not who chose it.
-        Right. That is what off-policy means. How far old steps cover what the new policy does is chapter 15's subject.
-    c) APPO: it is asynchronous, so old experience is what it gets.
-        A few updates old, and corrected for by V-trace. The correction of something a month old would leave nothing of it.
+        Right, that's what off-policy means. Chapter 15 looks at what happens if old steps leave out most of what the new policy does.
+    c) APPO: it's asynchronous, so it gets old experience anyway.
+        Its experience is only a few updates old, and V-trace corrects for that. For experience that's a month old, the correction would leave almost nothing.
     """,
 )
 
 question(
     "who_waits",
     """
-    Four EnvRunners; three hand over a fragment every 1 s, the fourth every 4 s. How many fragments in 4 s, synchronously (PPO) and asynchronously (APPO)? The learner takes no time.
+    Three of four EnvRunners deliver a fragment every 1 s, and the fourth every 4 s. How many fragments arrive in 4 s, first synchronously (PPO) and then asynchronously (APPO), if the learner takes no time?
 
     *a) 4 and 13.
-        Right: one of each, and then three wait; or 3 × 4 + 1. A machine that stutters costs APPO one machine, and PPO all of them.
+        Right: synchronously, each EnvRunner delivers one, and three of them then wait; asynchronously, it's 3 × 4 + 1. A machine that stutters costs APPO one machine, and it costs PPO all of them.
     b) 13 and 13.
-        PPO begins the next round when the last of the four has come: one round in 4 s.
+        PPO starts the next round when the last of the four fragments has arrived, so there's one round in 4 s.
     c) 16 and 16.
-        The fourth cannot hand over more than one in 4 s, whether the others wait for it or not.
+        The fourth EnvRunner can't deliver more than one fragment in 4 s, whether the others wait for it or not.
     d) 4 and 16.
-        The first number is right. But the fourth runner hands over one in 4 s: runners that do not wait are no faster for it.
+        The first number is right. But the fourth EnvRunner delivers one fragment in 4 s: not having to wait makes it no faster.
     """,
 )
 
 question(
     "slow_robot",
     """
-    On the corridor PPO got there in fewer seconds, DQN in fewer steps. Now each step is a robot's arm that moves for a second. Which would you try first?
+    On the corridor, PPO solved the problem in fewer seconds, and DQN in fewer steps. Now each step moves a robot's arm for one second. Which algorithm would you try first?
 
-    a) PPO: it was faster in seconds.
-        In seconds of a simulator that takes no time. Here almost all seconds are the arm's, and each step of PPO costs one.
-    *b) The off-policy one: it needs fewer steps.
-        Right. A second a step dwarfs the milliseconds of learning, so the picture against steps is now the picture against seconds.
-    c) IMPALA: it does not wait for the arm.
-        With a hundred arms. With one, there is nothing to do meanwhile but learn, and off-policy learning uses that better.
+    a) PPO: it needed fewer seconds.
+        Those were seconds with a simulator that takes no time. Here, almost all of the seconds are the arm's, and PPO takes more steps.
+    *b) DQN: it needed fewer steps.
+        Right. One second per step dwarfs the milliseconds of learning, so time is now nearly proportional to steps.
+    c) IMPALA: it doesn't wait for the arm.
+        That helps if you have a hundred arms. With a single arm, all you can do while it moves is learn, and an off-policy algorithm makes better use of that time.
     """,
 )
 
 question(
     "two_learners",
     """
-    PPO with `train_batch_size_per_learner=500`; you set `num_learners=2`. What happens in an iteration?
+    You train PPO with `train_batch_size_per_learner=500`, and you set `num_learners=2`. What happens in an iteration?
 
     a) 500 steps are collected, 250 for each learner.
-        The name says it: per learner. `config.total_train_batch_size` gives the sum.
-    *b) 1,000 steps are collected, 500 for each; their gradients are averaged, and both have the same weights.
-        Right: each batch is twice as large, which is a different setting, not only a faster one. The learning rate may need to follow.
+        As its name says, the setting counts steps per learner. `config.total_train_batch_size` gives the sum.
+    *b) 1,000 steps are collected, 500 for each learner, and the gradients are averaged, so both have the same weights.
+        Right: the batch is twice as large, so this is another setting and not just a faster one. You may have to adjust the learning rate, too.
     c) Two policies are trained, and the better one is kept.
-        That would be two trials (chapter 16). Learners of one algorithm are copies of one network, kept alike.
+        That would be two trials (Chapter 16). The learners of one algorithm are copies of one network that stay identical.
     """,
 )

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from coursekit.given.rllib_configs import Facts, built, facts, quietly_built
 
-CORRIDOR = "coursekit.given.environments:SimpleCorridor-v0"  # ten squares, the exit at the last; chapter 7 wrote it
+CORRIDOR = "coursekit.given.environments:SimpleCorridor-v0"  # ten squares, the exit at the last; Chapter 7 wrote it
 
 
 def learner_pids(group: Any) -> list[int]:
@@ -20,7 +20,7 @@ def learner_pids(group: Any) -> list[int]:
 
 
 class Iteration(TypedDict):
-    """What one iteration of a short training was; steps and learned steps are those since the build."""
+    """What one iteration of a short training run was; steps and learned steps are those since the build."""
 
     steps: int
     learned: int
@@ -29,14 +29,14 @@ class Iteration(TypedDict):
 
 
 class ShortRun(Facts):
-    """A short training, iteration by iteration, and what its network earns without exploring."""
+    """A short training run, iteration by iteration, and what its network earns without exploring."""
 
     rows: list[Iteration]
     best: float
 
 
 def train_dqn(make_config: Callable, length: int, steps: int, seeds: list[int]) -> ShortRun:
-    """Return what a short training was, iteration by iteration, and what its network then earns without exploring.
+    """Return what a short training run was, iteration by iteration, and what its network then earns without exploring.
 
     It takes the first of the seeds with which the network does not know the way before it has learned anything.
     """
@@ -90,19 +90,12 @@ def _fingerprint(networks: Any) -> float:
     )
 
 
-class Runner(Facts):
-    """What an EnvRunner holds, and the steps of one fragment."""
-
-    fragment: int
-
-
 class AsynchronousRun(TypedDict):
-    """The steps that were played and learned from, the mean batch, and whether the weights changed."""
+    """What the EnvRunners hold, the steps sampled and trained on, and whether the weights changed."""
 
-    runners: list[Runner]
+    runners: list[Facts]
     steps: int
     trained: int
-    batch: float
     changed: bool
 
 
@@ -118,19 +111,11 @@ def run_appo(make_config: Callable, arguments: list, batch: int, patience: float
             trained = _peek(algo, "num_module_steps_trained_lifetime")
         steps = int(algo.metrics.peek(("env_runners", "num_env_steps_sampled_lifetime"), default=0))
         return {
-            "runners": algo.env_runner_group.foreach_env_runner(_sampled_once, local_env_runner=arguments[0] == 0),
+            "runners": algo.env_runner_group.foreach_env_runner(facts, local_env_runner=False),
             "steps": steps,
             "trained": trained,
-            "batch": float(
-                algo.metrics.peek(("learners", "default_policy", "module_train_batch_size_mean"), default=0)
-            ),
             "changed": _fingerprint([network]) != before,
         }
-
-
-def _sampled_once(runner: Any) -> Runner:
-    """Return what an EnvRunner holds and the size of one more fragment; runs in the runner's own process."""
-    return {**facts(runner), "fragment": sum(len(episode) for episode in runner.sample())}
 
 
 class Call(TypedDict):
@@ -153,7 +138,7 @@ class Compared(TypedDict):
 
 
 class Scripted:
-    """A config and its algorithm in one: it naps and reports as its script says, and notes what was called when."""
+    """A config and its algorithm in one: it sleeps and reports as its script says, and records what was called when."""
 
     def __init__(self, name: str, script: list[list], calls: list[Call]):
         self._name, self._script, self._calls = name, script, calls
@@ -167,9 +152,9 @@ class Scripted:
     build = build_algo
 
     def train(self) -> dict:
-        """Nap for one iteration; return a result like RLlib's."""
+        """Sleep for one iteration, and return a result like RLlib's."""
         if not self._script:
-            raise RuntimeError(f"{self._name} has long had its budget, and is still trained.")
+            raise RuntimeError(f"{self._name} used its budgets long ago and is still being trained.")
         nap, steps, mean = self._script.pop(0)
         took = self._nap("train", nap, steps, mean)
         self._seconds += took
@@ -184,7 +169,7 @@ class Scripted:
         return {"env_runners": runners, "learners": {"default_policy": {"policy_loss": 0.1}}, **counts, **clocks}
 
     def stop(self) -> None:
-        """Note that this algorithm was stopped."""
+        """Record that this algorithm was stopped."""
         self._nap("stop", 0)
 
     def _nap(self, what: str, seconds: float, steps: float = 0, mean: float | None = None) -> float:

@@ -92,6 +92,17 @@ def batch_from_the_fragments(runners, nap, pace, messages):
     return appo(runners, fragment, 2 * fragment * messages * max(1, runners))
 
 
+@accepts("paced_appo", long=True)
+def cuts_off_the_decimals(runners, nap, pace, messages):
+    fragment = int(pace / nap / messages / 2)
+    return appo(runners, fragment, fragment * messages * 2 * runners)
+
+
+@rejects("paced_appo")
+def fragment_divided_by_the_runners(runners, nap, pace, messages):
+    return appo(runners, pace / nap / messages / 2 / runners, runners * pace / nap)
+
+
 @rejects("paced_appo")
 def two_environments_play_twice_as_much(runners, nap, pace, messages):
     return appo(runners, pace / nap / messages, 2 * max(runners, 1) * pace / nap)
@@ -235,6 +246,16 @@ def only_the_budget_of_seconds(configs, steps, seconds):
 
 
 @rejects("compare")
+def trains_on_when_the_steps_are_just_used_up(configs, steps, seconds):
+    return compared(configs, steps + 1, seconds)
+
+
+@rejects("compare")
+def a_mean_return_of_zero_counts_as_none(configs, steps, seconds):
+    return {name: [row for row in rows if row[2]] for name, rows in compared(configs, steps, seconds).items()}
+
+
+@rejects("compare")
 def an_iteration_without_a_mean_costs_nothing(configs, steps, seconds):
     def curve(algo, steps, seconds):
         rows, played, spent, start = [], 0, 0.0, time.perf_counter()
@@ -358,6 +379,30 @@ def own_time_taken_for_one_step(candidates, actions, step_seconds, runners):
 @rejects("pick_algorithm")
 def none_of_them_waits(candidates, actions, step_seconds, runners):
     return least(candidates, actions, lambda one: cost(one | {"waits": False}, step_seconds, runners))
+
+
+@rejects("pick_algorithm")
+def waiting_the_other_way_round(candidates, actions, step_seconds, runners):
+    return least(candidates, actions, lambda one: cost(one | {"waits": not one["waits"]}, step_seconds, runners))
+
+
+@rejects("pick_algorithm")
+def compares_the_action_with_the_whole_list(candidates, actions, step_seconds, runners):
+    able = {name: cost(one, step_seconds, runners) for name, one in candidates.items() if one["actions"] == actions}
+    return min(able, key=able.get, default=None)
+
+
+@accepts("pick_algorithm")
+def sorts_a_table_of_totals(candidates, actions, step_seconds, runners):
+    import pandas
+
+    table = pandas.DataFrame(candidates).T
+    able = table[[actions in kinds for kinds in table["actions"]]]
+    if able.empty:
+        return None
+    sampling, own = able["steps"] * step_seconds / runners, able["steps"] * able["own"] / 1000
+    seconds = (sampling + own).where(able["waits"].astype(bool), np.maximum(sampling.astype(float), own.astype(float)))
+    return str(seconds.astype(float).idxmin())
 
 
 @rejects("pick_algorithm")
