@@ -10,9 +10,9 @@ An algorithm that needs few steps may still need many seconds.
 
 - tell on-policy algorithms from off-policy ones, and synchronous from asynchronous, and explain what each kind costs;
 - find out why a DQN agent learns nothing, from what it does rather than from what you configured;
-- choose APPO's batch and fragments so that it updates as often as you want;
+- size batches and fragments so that APPO updates as often as you want;
 - compare algorithms under one budget and over several seeds, in steps *and* in seconds;
-- predict from a few numbers which algorithm needs the least time for your simulator;
+- predict from a few numbers which algorithm needs the least time with your simulator;
 - explain what a second learner or a GPU would change.
 """
 
@@ -59,11 +59,11 @@ r"""
 
 Besides PPO, RLlib offers a handful of other algorithms, and you can sort them with two questions.
 
-**Which experience can it learn from?** An [on-policy](../docs/glossary.md#on-policy) algorithm learns only from experience that its current policy collected.
+**Which experience can the algorithm learn from?** An [on-policy](../docs/glossary.md#on-policy) algorithm learns only from experience that its current policy collected.
 An [off-policy](../docs/glossary.md#off-policy) algorithm can learn from experience that any policy collected: an older one, another program, or a human.
 
 **Does sampling wait for learning?** In a *synchronous* algorithm, the EnvRunners sample, and then they wait while the learner learns.
-In an *asynchronous* algorithm, they keep sampling while it learns.
+In an *asynchronous* algorithm, they keep sampling while the learner learns.
 
 | | can learn from | sampling and learning | what it stores |
 |---|---|---|---|
@@ -72,8 +72,8 @@ In an *asynchronous* algorithm, they keep sampling while it learns.
 | **APPO** | policies a few updates old | at the same time | the last eight batches, each used at most twice |
 | **DQN**, **SAC** | any policy | alternately | a replay buffer |
 
-A third question comes before the other two: *which actions can it handle?*
-RLlib refuses to build an algorithm for actions that it can't handle, so the next cell tries to build each one for two environments.
+A third question has to come first: *which actions can the algorithm handle?*
+RLlib refuses to build an algorithm that can't handle an environment's actions, so the next cell tries to build each algorithm for two environments.
 `CORRIDOR` is the corridor from Chapter 11: ten squares, with the exit at the end and two discrete actions.
 In Pendulum, the action is continuous: a single torque.
 """
@@ -97,19 +97,19 @@ pandas.DataFrame(rows).T
 
 # %% [markdown]
 r"""
-RLlib refuses only DQN for the torque.
-DQN computes a value for every action and takes the action with the largest value, but there is no "every action" among torques.
+RLlib refuses one combination: DQN for Pendulum.
+DQN computes a value for every action and takes the action with the largest value, but there are infinitely many torques, so there's no "every action" to go through.
 
 [SAC](../docs/glossary.md#sac) (soft actor-critic) is related to DQN, but it has an actor.
 Two networks estimate the value of an action, and a third one, the actor, samples actions and earns a small *entropy bonus* for staying undecided.
-SAC was invented for continuous actions, and many texts say that it can't handle anything else, but RLlib's SAC handles discrete actions, too.
+SAC was invented for continuous actions, but RLlib's SAC handles discrete ones, too.
 """
 
 # %% [markdown]
 r"""
 ## Off-policy learning uses each step in more than one batch
 
-![On-policy: a batch from the current policy goes to the learner and is then thrown away. Off-policy: steps stay in a replay buffer, and the learner samples from it again and again](../img/ch13_policies.svg)
+![On-policy: a batch goes to the learner and is then thrown away. Off-policy: steps stay in a replay buffer, and the learner samples from it again and again](../img/ch13_policies.svg)
 
 PPO asks: *how much better than expected was this action, for the policy I am?*
 Once the policy has moved on, the answer is stale, so PPO throws the batch away.
@@ -141,7 +141,7 @@ You know the rest from Chapter 9; here it is as settings:
 | how many steps the buffer holds before it evicts the oldest episodes | `replay_buffer_config={"capacity": ...}`; keys that you omit keep their defaults |
 | how many steps are sampled before learning starts | `num_steps_sampled_before_learning_starts` |
 | how many steps are sampled between two updates of the target network, a copy that lags behind | `target_network_update_freq` |
-| how many steps from the buffer the learner trains on, 32 per update, for each step sampled: the [replay ratio](../docs/glossary.md#replay-ratio) | `training_intensity` |
+| the [replay ratio](../docs/glossary.md#replay-ratio): for each step sampled, how many steps from the buffer the learner trains on, 32 per update | `training_intensity` |
 
 A colleague wants the corridor solved within a thousand steps.
 Ten squares are a small problem, so the colleague leaves all of these settings at RLlib's defaults:
@@ -162,7 +162,7 @@ def hopeful_dqn(length):
 # %% [markdown]
 r"""
 **Predict:** this DQN samples a thousand steps, four at a time.
-Once learning has started, an update on 32 steps follows every four steps sampled.
+Once learning has started, the learner makes an update on 32 steps after every four steps sampled.
 How many steps does the learner train on in all?
 """
 
@@ -191,15 +191,15 @@ measured("steps_trained_on", log["trained on"].max())
 
 # %% [markdown]
 r"""
-With an update after every four steps, it would have been about 8,000.
-The learner trained on hardly any, and the mean return ends up far below the best return, 0.2; wandering for a hundred steps earns −10.
+If an update had followed every four steps, the answer would be 8,000.
+But the learner trained on almost none, and the mean return ends up far below the best possible return, 0.2; wandering for a hundred steps earns −10.
 
 Write `short_dqn`, which returns a DQN config that solves a corridor of `length` squares within `steps` steps, where `steps` is about a thousand.
 The corridor counts as solved if the episodes that end in the last 300 steps take, on average, at most seven steps more than the minimum.
 Start from the colleague's config, print the defaults of the five settings (`DQNConfig().epsilon`), and ask about each one: what has it done after a thousand steps?
 
-Keep sampling and learning in your notebook's process, as in the colleague's config, because the check trains your DQN with up to three seeds.
-That can take half a minute.
+The check trains your DQN with up to three seeds, which can take half a minute.
+Keep sampling and learning in your notebook's process, as in the colleague's config, so that no other process has to start.
 """
 
 
@@ -231,8 +231,8 @@ Nothing warns you, because a program can't see that exploring to the end is a mi
 But you can count how many steps DQN has trained on, and how often it took its best action.
 
 Without remote EnvRunners, you get the `training_intensity` that you set, apart from rounding.
-With remote ones, you get more, because RLlib divides by the number of EnvRunners *plus one*, as if the local EnvRunner sampled, too.
-With one remote EnvRunner, it's twice the replay ratio that you asked for; with two, it's 1.5 times.
+With remote ones, you get more, because RLlib counts the local EnvRunner as well, although it doesn't sample.
+With one remote EnvRunner, you get 2 times the replay ratio that you asked for; with two, 1.5 times.
 """
 
 # %%
@@ -271,24 +271,23 @@ The buffer holds a little less than 300 steps, because it evicts whole episodes.
 r"""
 ## In an asynchronous algorithm, EnvRunners keep sampling with slightly old weights
 
-![Synchronous: both EnvRunners must finish before the learner starts, and they wait while it learns. Asynchronous: the EnvRunners keep sampling while the learner learns, and the learner takes each fragment as it arrives](../img/ch13_waiting.svg)
+![Synchronous: the EnvRunners wait for each other and for the learner. Asynchronous: the EnvRunners keep sampling, and the learner takes each fragment as it arrives](../img/ch13_waiting.svg)
 
-In PPO, fast EnvRunners wait for the slowest one, and then all of them wait for the learner.
-[IMPALA](../docs/glossary.md#impala) (Espeholt et al. 2018) and [APPO](../docs/glossary.md#appo), PPO's asynchronous counterpart, wait for neither.
+In [IMPALA](../docs/glossary.md#impala) (Espeholt et al. 2018) and [APPO](../docs/glossary.md#appo), PPO's asynchronous counterpart, EnvRunners wait neither for each other nor for the learner.
 An EnvRunner samples a *fragment*, delivers it, takes the latest weights, and keeps sampling.
 The learner collects fragments until they make up a batch, and then it learns.
 
 So the learner gets experience from a policy that is a few updates old, and that experience is no longer on-policy.
 A correction called [V-trace](../docs/glossary.md#v-trace) makes up for this: it weights each step by the ratio from Chapter 10, clipped at 1.
 The less likely the current policy is to repeat an action, the less that action counts.
-In place of the current policy, APPO's V-trace uses a lagging copy of it, the *target network*, and APPO clips the ratio of the current policy to that copy, as PPO clips its own ratio.
-IMPALA has no such clip.
+APPO computes that ratio not for the current policy but for a lagging copy of it, the *target network*.
+It also clips the ratio of the current policy to that copy, as PPO does with its own ratio; IMPALA has no such clip.
 """
 
 # %% [markdown]
 r"""
 You choose how long a fragment is and how many fragments make up a batch.
-Short fragments are fresh, but each one costs a message; long fragments cost fewer messages, but they are older.
+Short fragments are fresh, but each one costs a message; long fragments cost fewer messages, but their experience is older.
 RLlib expects both settings in steps, but what you know is seconds: how long a step of your simulator takes, and how often you want the policy to change.
 
 | in RLlib | what it controls |
@@ -382,12 +381,11 @@ def common(config):
 
 # %% [markdown]
 r"""
-Two settings save CPU time here.
-With `use_env_runner_state_server=False`, APPO doesn't start a separate process that distributes the weights.
-With `timeout_s_sampler_manager=0.05`, the notebook's process waits up to 0.05 s for fragments each time it polls the EnvRunners; by default, it polls them without a pause and keeps a core busy.
+The next cells run PPO and APPO for ten seconds each, with the same number of EnvRunners and environments.
+With the builds, that takes about half a minute.
 
 **Predict:** each EnvRunner delivers two fragments per batch, and APPO uses each batch for up to two updates.
-On average, how many updates old are the weights behind the experience that its learner gets?
+On average, how many updates old are the weights that sampled the learner's experience?
 """
 
 # %% tags=["demo"]
@@ -416,22 +414,15 @@ def mean_age(results):
     return np.mean([age for age in ages if not math.isnan(age)] or [math.nan])  # an iteration may have no update
 
 
-# %% [markdown]
-r"""
-The next cell runs PPO and APPO for ten seconds each, with the same number of EnvRunners and environments.
-With the builds, that takes about half a minute.
-"""
-
 # %% tags=["demo"]
 fractions, results = {}, {}
 if passed("paced_appo"):
     runners, seconds = budget(2, 1), budget(10, 2)
     ppo = PPOConfig().env_runners(num_env_runners=runners, num_envs_per_env_runner=2)
-    appo = paced_appo(runners, nap=0.005, pace=0.64, messages=2).env_runners(use_env_runner_state_server=False)
-    waiting = {
-        "PPO": ppo.training(train_batch_size_per_learner=256),
-        "APPO": appo.training(timeout_s_sampler_manager=0.05),
-    }
+    appo = paced_appo(runners, nap=0.005, pace=0.64, messages=2)
+    appo.env_runners(use_env_runner_state_server=False)  # no other process that distributes the weights
+    appo.training(timeout_s_sampler_manager=0.05)  # wait for fragments; the default, 0, keeps a core busy polling
+    waiting = {"PPO": ppo.training(train_batch_size_per_learner=256), "APPO": appo}
     for name in track(list(waiting), "sampling"):
         fractions[name], results[name] = running_fraction(waiting[name], 0.005, seconds)
     if not math.isnan(age := mean_age(results["APPO"])):
@@ -451,12 +442,12 @@ Each batch serves up to two updates, so experience that is one batch behind is a
 V-trace can only down-weight experience that is too old; it can't make that experience new.
 
 PPO's simulators pause whenever the learner learns, and they pause longer with more epochs.
-APPO's simulators pause while their EnvRunner computes an action, packs a fragment, or waits for a request to deliver it.
-They hardly ever wait for the learner, because its update is finished before their fragment is.
+APPO's simulators pause only while their EnvRunner computes an action, packs a fragment, or waits for a request to deliver it.
+It hardly ever waits for the learner, whose update is finished before the EnvRunner's fragment is.
 
 So the difference is largest when sampling and learning take about the same time.
 With a much slower simulator, it almost disappears, because then both algorithms spend nearly all of their time sampling.
-With more EnvRunners, it grows again: a batch takes less time to sample, but not less time to learn from.
+With more EnvRunners, the difference grows again: a batch takes less time to sample, but not less time to learn from.
 """
 
 # %% [markdown] tags=["notes"]
@@ -475,7 +466,8 @@ A fair comparison of algorithms follows four rules:
 - **Give all of them the same budget.** An RLlib iteration isn't a fixed unit: by default, it's one batch for PPO, a thousand steps for DQN, and ten seconds for APPO.
   Count *environment steps* and *seconds* instead.
 - **Report both.** Steps are what you pay for on a real robot, and seconds are how long you wait.
-- **Run one at a time**, because two at once share the cores, and start the clock once an algorithm has been built.
+- **Run one at a time**, because two at once would share the cores.
+  Start the clock once an algorithm has been built.
 - **Don't invent returns.** Until the first episode ends, there is no mean return: the key is missing, or its value is NaN ("not a number").
   Such an iteration adds no point to the curve, but its steps and seconds still count.
 
@@ -518,7 +510,7 @@ r"""
 With `try` and `finally`, an algorithm is stopped even if one of its iterations fails.
 The mean return in a result comes from episodes that were sampled *while learning*, with all of the exploration.
 For a paper, you would evaluate between iterations, without exploration, as in Chapter 11.
-Here, all of them have the same handicap.
+Here, all algorithms have the same handicap.
 """
 
 # %% [markdown]
@@ -527,8 +519,8 @@ Here are the five algorithms, each close to RLlib's defaults, with the numbers t
 Quick mode runs only the first three.
 
 One default of PPO has to change.
-RLlib caps each squared error of PPO's critic at `vf_clip_param=10`, and an error above the cap has no gradient (Chapter 11).
-In the corridor and in CartPole, errors can be larger, so the cap is raised.
+RLlib clamps the squared error of PPO's critic at `vf_clip_param=10`, and from a larger error, the critic learns nothing (Chapter 11).
+Errors can be larger in the corridor, and in CartPole they are, so the next cell raises this limit.
 """
 
 # %%
@@ -536,7 +528,7 @@ here = {"num_env_runners": 0, "num_envs_per_env_runner": 8}  # in this process
 there = {"num_env_runners": 1, "use_env_runner_state_server": False}  # in one other process
 fast = {"train_batch_size_per_learner": 256, "lr": 1e-3, "timeout_s_sampler_manager": 0.05}
 often = {"target_network_update_freq": 20, "training_intensity": 16, "lr": 1e-3}
-critic = {"vf_clip_param": 1e4}  # with the default, 10, the critic learns nothing from an error above √10
+critic = {"vf_clip_param": 1e4}  # effectively no limit
 # SAC's own settings: three learning rates, the weight of the entropy bonus, and the pace of the target network
 rates = {"actor_lr": 1e-3, "critic_lr": 1e-3, "alpha_lr": 3e-4, "initial_alpha": 0.02, "tau": 0.05}
 
@@ -644,14 +636,14 @@ if curves:
 
 # %% [markdown]
 r"""
-They're the same runs with the same returns, and usually two different rankings.
+The two plots show the same runs with the same returns, but usually two different rankings.
 An algorithm with NaN didn't get there within the budget.
 Plotted against steps, the replay buffer pays off: DQN and SAC learn from a few hundred steps again and again.
 Plotted against seconds, each of these updates has a cost; PPO takes many more steps per second, so it can afford to waste them.
-If each step took a robot's second, only the left plot would count.
+With a robot whose steps take a second each, only the left plot would count.
 
 Here, the asynchronous algorithms gain little: a simulator that takes no time leaves nothing to wait for, so they only pay for messages and old weights.
-They win when there are enough EnvRunners that sampling is as fast as learning, or when some steps take much longer than others.
+They win when enough EnvRunners make sampling as fast as learning, or when some steps take much longer than others.
 
 Each curve is a single run: another seed means other initial weights, other random actions, and another curve.
 The next cell runs DQN and PPO with more seeds, which takes about a minute.
@@ -672,13 +664,13 @@ if curves:
 
 # %% [markdown]
 r"""
-The band shows only the runs that you made, so it widens with each seed; say how many there were.
+The band shows only the runs that you made, and more seeds can only widen it, so say how many there were.
 
 Don't compare seed by seed: unlike the pairs in Chapter 12, DQN's seed 3 and PPO's seed 3 share nothing but the number.
 Compare *every* run of one algorithm with *every* run of the other.
 The fraction that DQN wins estimates the [probability of improvement](../docs/glossary.md#probability-of-improvement), and a bootstrap that resamples each algorithm's runs separately gives its interval.
 A run that never arrived is [censored](../docs/glossary.md#censored-run): you know only that it needs more than the budget.
-To drop it would be to drop the worst run, so it counts as later than every run that arrived.
+If you dropped it, you would drop one of the worst runs, so count it as later than every run that arrived.
 """
 
 
@@ -703,7 +695,7 @@ if bands:
 r"""
 If the interval contains 0.5, these runs don't tell you which algorithm is ahead, so run more seeds.
 If all runs of one algorithm come before all runs of the other, the interval shrinks to a point.
-Between two equal algorithms, that happens by chance in 1 of 126 cases with five runs each, but in 1 of 3 with two.
+If the two were equally good, chance alone would do that in 1 of 126 cases with five runs each, and in 1 of 3 with two.
 For returns over many runs and tasks, papers report the [interquartile mean](../docs/glossary.md#interquartile-mean), the mean of the middle half, which one lucky seed can't move far.
 """
 
@@ -736,13 +728,13 @@ if curves and budget(full=True, quick=False):
 r"""
 ## Choose an algorithm by what a simulator step costs
 
-Three numbers of an algorithm decide how long it takes to solve a problem:
+Three properties of an algorithm determine how long it takes to solve a problem:
 
 - `steps`: the environment steps that it needs;
 - `own`: the seconds that it takes per 1,000 steps for the network, learning, and messages, without the simulator;
 - `waits`: whether sampling waits for learning.
 
-Two more numbers are yours: the seconds per simulator step, and the number of EnvRunners that share the sampling, each on a core of its own.
+Two numbers are yours: the seconds per simulator step, and the number of EnvRunners that share the sampling, each on a core of its own.
 One step of sampling takes $\text{step\_seconds} / \text{runners}$.
 An algorithm that waits takes the *sum* of the sampling time and its own time; one that doesn't takes the *longer* of the two, because they overlap.
 
@@ -780,7 +772,7 @@ But it gets the large effects right, and one cheap measurement replaces five exp
 
 # %% [markdown]
 r"""
-Feed it *your* curves.
+Now feed `pick_algorithm` *your* curves.
 `steps` is where each curve first reached the target, and `own` is the time that 1,000 steps took, because the corridor itself takes almost no time.
 
 **Predict:** you've just seen the ranking for a simulator step that takes no time, with one EnvRunner.
@@ -824,7 +816,7 @@ if candidates:
 
 # %% [markdown]
 r"""
-The winner usually changes below one millisecond, which is little for a simulator.
+The winner usually changes below one millisecond, which is a short step for a simulator.
 At the left, the lines are in the same order as in the plot against seconds; at the right, as in the plot against steps.
 Where two lines cross, neither choice is a mistake.
 """
@@ -874,7 +866,7 @@ quiz("two_learners", two_learners)
 
 # %% [markdown]
 r"""
-A GPU multiplies large matrices much faster than a CPU, but it takes longer to start a small job, because each layer is a message to another device.
+A GPU multiplies large matrices much faster than a CPU, but it takes longer to start a small job, because the CPU has to send it each layer's work.
 The next cells measure a small network and a large one, on the CPU and, if Ray has found one, on the GPU.
 
 **Predict:** how many times longer does an update take on the CPU with two hidden layers of 1,024 units than with two of 64?
@@ -941,17 +933,16 @@ r"""
 - You can sort an algorithm by two questions: which experience it can learn from, and what waits for what.
 - You can fit DQN's schedules to the length of training, and APPO's fragments to your simulator.
 - You can compare algorithms under one budget, in steps and in seconds, and over several seeds.
-- You can predict from three numbers which algorithm to try first.
+- You can predict from a few numbers which algorithm to try first.
 - You know that learners and GPUs shorten only the learning.
 
 ## Traps
 
-- **DQN explores for 10,000 steps** (`epsilon`) and learns nothing in the first 1,000 unless you change that.
 - **`training_intensity` is rounded** to whole updates: with four environments, you ask for 12 and get 16.
   With remote EnvRunners, you get more than you asked for.
-- **PPO's `vf_clip_param=10`** leaves the critic no gradient where its error is larger than $\sqrt{10}$, so raise it unless your returns are small.
+- **PPO's `vf_clip_param=10`** keeps the critic from learning where its squared error is larger than 10.
 - **APPO and IMPALA start processes that you didn't ask for**: a learner (`num_learners=1`), and a server that distributes weights.
-- **APPO's target network** is updated only every 32 updates of the policy: `target_network_update_freq=2` counts rounds of 16.
+- **APPO's target network** is updated only once in 32 updates of the policy, because `target_network_update_freq=2` counts in units of 8 × 2 batches.
 - **`DefaultModelConfig` shares layers** between policy and critic unless you set `vf_share_layers=False`; PPO's own default doesn't share them.
 
 ## Read on

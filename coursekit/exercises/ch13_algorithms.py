@@ -270,7 +270,7 @@ def _telling_cases(rng: Generator) -> list[tuple]:
 
 
 def _case(rng: Generator) -> tuple:
-    """Return candidates, actions, seconds of a step and a number of runners."""
+    """Return candidates, actions, seconds of a step and a number of EnvRunners."""
     kinds = [["discrete"], ["discrete", "continuous"], ["continuous"]]
     names = rng.permutation(["PPO", "DQN", "SAC", "APPO", "IMPALA"])[: int(rng.integers(3, 6))]
     candidates = {

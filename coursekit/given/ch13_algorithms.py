@@ -63,7 +63,7 @@ def train_dqn(make_config: Callable, length: int, steps: int, seeds: list[int]) 
 
 
 def _best_return(module: Any, length: int) -> float:
-    """Return what a network earns in one episode of the corridor when it plays its best action in each step."""
+    """Return what a network earns in one episode of the corridor when it takes its best action in each step."""
     import gymnasium
     import torch
 

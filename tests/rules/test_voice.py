@@ -77,6 +77,8 @@ FIELD = [
     (r"\bchecked rewards?\b", "ch26", '"verifiable reward"', "A checked reward."),
     (r"\bslots?\b", "ch06", '"CPU"', "The raylet hands out slots."),
     (r"\bill (node|head)s?\b", "ch06", '"broken node"', "Here is an ill node."),
+    (r"\b(the|an?|each|one|every|remote|of) runners?\b", "ch13", '"EnvRunner"', "Each runner waits."),
+    (r"\bplay(s|ed)? (on|in|its|their|steps)\b", "ch13", '"sample" or "collect"', "Both play on."),
     (r"\bclones?\b", "ch15", '"the BC policy"', "The clone plays."),
     (
         r"(?<!`)\b(colour|grey|behaviour|neighbour|favour|centre|licence|programme)s?\b",
