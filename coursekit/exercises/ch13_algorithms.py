@@ -245,8 +245,8 @@ def pick_algorithm(answer: Answer, rng: Generator) -> None:
     # Long: cases are drawn until each of the usual mistakes leads to another choice.
     for case in _telling_cases(rng):
         seconds = _seconds(*case)
-        got, able, least = answer(*case), sorted(seconds), min(seconds.values())
-        expect(got in seconds, f"You returned {got!r}. These can handle {case[1]} actions: {able}.")
+        got, kind, able, least = answer(*case), case[1], sorted(seconds), min(seconds.values())
+        expect(got in seconds, f"You returned {got!r}. These can handle {kind} actions: {able}.")
         needed = seconds[got]
         expect(needed == least, f"You chose {got!r}, which needs {needed:.3g} s; another needs {least:.3g} s.")
     none = {name: value | {"actions": ["discrete"]} for name, value in _case(rng)[0].items()}
@@ -291,10 +291,10 @@ def _seconds(candidates: dict, actions: str, step_seconds: float, runners: int, 
     found = {}
     for name, one in candidates.items():
         if actions in one["actions"] or change.get("any_action"):
-            play = step_seconds * change.get("play", 1) / change.get("among", runners)
+            sampling = step_seconds * change.get("sampling", 1) / change.get("among", runners)
             own = one["own"] / change.get("per", 1000) * change.get("share", 1)
             adds = change.get("waits", one["waits"])
-            found[name] = change.get("need", one["steps"]) * (play + own if adds else max(play, own))
+            found[name] = change.get("need", one["steps"]) * (sampling + own if adds else max(sampling, own))
     return found
 
 
@@ -308,9 +308,9 @@ def _flipped(candidates: dict) -> dict:
 
 _MISTAKES = {
     "any action": lambda *case: _seconds(*case, any_action=True),
-    "one runner": lambda *case: _seconds(*case, among=1),
+    "one EnvRunner": lambda *case: _seconds(*case, among=1),
     "no learning": lambda *case: _seconds(*case, share=0),
-    "no simulator": lambda *case: _seconds(*case, play=0),
+    "no simulator": lambda *case: _seconds(*case, sampling=0),
     "learning shared out": lambda *case: _seconds(*case, share=1 / case[3]),
     "own for one step": lambda *case: _seconds(*case, per=1),
     "all wait": lambda *case: _seconds(*case, waits=True),
