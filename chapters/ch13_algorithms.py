@@ -49,8 +49,7 @@ ray.init(num_cpus=4, include_dashboard=False);
 r"""
 The run sheet plans a hundred minutes, with `pick_algorithm` and the section on learners and GPUs as homework.
 The comparison is the core of the chapter: have everyone write down two rankings *before* it runs, one by steps and one by seconds.
-It takes a minute or two, so start it before the coffee break.
-The bands over several seeds take about as long, so start that cell, too.
+It takes about a minute, so start it before the coffee break, together with the cells for more seeds and for CartPole.
 """
 
 # %% [markdown]
@@ -277,7 +276,7 @@ In [IMPALA](../docs/glossary.md#impala) (Espeholt et al. 2018) and [APPO](../doc
 An EnvRunner samples a *fragment*, delivers it, takes the latest weights, and keeps sampling.
 The learner collects fragments until they make up a batch, and then it learns.
 
-So the learner gets experience from a policy that is a few updates old, and that experience is no longer on-policy.
+So the learner's experience is no longer on-policy: it comes from a policy that is a few updates old.
 A correction called [V-trace](../docs/glossary.md#v-trace) makes up for this: it weights each step by the ratio from Chapter 10, clipped at 1.
 The less likely the current policy is to repeat an action, the less that action counts.
 APPO computes that ratio not for the current policy but for a lagging copy of it, the *target network*.
@@ -301,8 +300,7 @@ Write `paced_appo`, which returns a config of APPO on `CORRIDOR` with `runners` 
 A simulator step takes `nap` seconds; assume that nothing else takes any time.
 Under that assumption, a batch must be complete every `pace` seconds, and in that time each EnvRunner must deliver `messages` fragments.
 
-The check reads your settings, and then it builds your APPO with one EnvRunner and looks at what reaches the learner.
-That can take half a minute.
+The check reads your settings, and then it trains your APPO with one EnvRunner, which can take half a minute.
 """
 
 
@@ -353,7 +351,6 @@ r"""
 How much waiting is there really?
 To find out, give each EnvRunner a simulator that takes 5 ms per step, the `SlowSimulator` from Chapter 7, and measure the fraction of the time that the simulators run.
 The rest of the time goes into the neural network, messages, learning, and waiting.
-`register_env` gives this environment a name that RLlib can look up in every process.
 """
 
 
@@ -363,8 +360,8 @@ def slow_corridor(options):
     return SlowSimulator(gymnasium.make(CORRIDOR), **options)
 
 
-tune.register_env("slow_corridor", slow_corridor)
-network = DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False)  # the critic has layers of its own
+tune.register_env("slow_corridor", slow_corridor)  # a name that RLlib can look up in every process
+network = DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False)  # by default, policy and critic share layers here
 
 
 def common(config):
@@ -443,7 +440,6 @@ V-trace can only down-weight experience that is too old; it can't make that expe
 
 PPO's simulators pause whenever the learner learns, and they pause longer with more epochs.
 APPO's simulators pause only while their EnvRunner computes an action, packs a fragment, or waits for a request to deliver it.
-It hardly ever waits for the learner, whose update is finished before the EnvRunner's fragment is.
 
 So the difference is largest when sampling and learning take about the same time.
 With a much slower simulator, it almost disappears, because then both algorithms spend nearly all of their time sampling.
@@ -554,7 +550,7 @@ The problem is the corridor, where nine steps to the right earn $1 - 8 \cdot 0.1
 Call it solved at a mean return of $-0.5$: that's sixteen steps, random actions included.
 
 DQN goes first, with a budget of `STEPS` steps.
-The time that these steps take becomes the time budget for the others, so the comparison works on fast and slow machines alike.
+The time that these steps take becomes the time budget for the others.
 With all five algorithms, the run takes about a minute.
 
 In an iteration of fifty steps, only a few episodes end, and a few lucky episodes don't solve the problem.
@@ -640,7 +636,6 @@ The two plots show the same runs with the same returns, but usually two differen
 An algorithm with NaN didn't get there within the budget.
 Plotted against steps, the replay buffer pays off: DQN and SAC learn from a few hundred steps again and again.
 Plotted against seconds, each of these updates has a cost; PPO takes many more steps per second, so it can afford to waste them.
-With a robot whose steps take a second each, only the left plot would count.
 
 Here, the asynchronous algorithms gain little: a simulator that takes no time leaves nothing to wait for, so they only pay for messages and old weights.
 They win when enough EnvRunners make sampling as fast as learning, or when some steps take much longer than others.
@@ -710,7 +705,7 @@ Then ask what would make the right plot look like the left one; the next section
 r"""
 Does this hold for another problem?
 Outside quick mode, the next cell runs the same five algorithms on CartPole, which takes about two minutes.
-A good policy keeps the pole up for 500 steps; with this small budget, the target is 100.
+The budget is small, so the target is a mean return of 100 instead of 500.
 """
 
 # %% tags=["demo"]
@@ -919,8 +914,7 @@ Libraries differ in what they distribute:
 | CleanRL | vectorized environments inside the script | the same process; `ppo_atari_multigpu.py` runs a copy on each GPU |
 
 Older texts also list A3C and A2C, which RLlib has removed ([Old names](../docs/old_names.md)).
-In A3C, every worker computed gradients on its own weights and sent them to a shared network, like the shared agent in Chapter 9.
-In IMPALA and APPO, which took their place, the workers send *experience*, and the learner computes the gradients.
+In A3C, the workers sent *gradients* to a shared network, as in Chapter 9; in IMPALA and APPO, they send *experience*.
 """
 
 # %%
@@ -930,11 +924,10 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You can sort an algorithm by two questions: which experience it can learn from, and what waits for what.
+- You can sort an algorithm by which experience it can learn from, and by what waits for what.
 - You can fit DQN's schedules to the length of training, and APPO's fragments to your simulator.
-- You can compare algorithms under one budget, in steps and in seconds, and over several seeds.
-- You can predict from a few numbers which algorithm to try first.
-- You know that learners and GPUs shorten only the learning.
+- You can compare algorithms under one budget and over several seeds, and predict which one to try first.
+- You know that more learners or a GPU shorten only the learning.
 
 ## Traps
 
@@ -943,7 +936,6 @@ r"""
 - **PPO's `vf_clip_param=10`** keeps the critic from learning where its squared error is larger than 10.
 - **APPO and IMPALA start processes that you didn't ask for**: a learner (`num_learners=1`), and a server that distributes weights.
 - **APPO's target network** is updated only once in 32 updates of the policy, because `target_network_update_freq=2` counts in units of 8 × 2 batches.
-- **`DefaultModelConfig` shares layers** between policy and critic unless you set `vf_share_layers=False`; PPO's own default doesn't share them.
 
 ## Read on
 

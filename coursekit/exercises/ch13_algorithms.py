@@ -24,7 +24,7 @@ Life = tuple[given.Call, list[given.Call], given.Call]  # an algorithm's build, 
     needs={"CPU": 4},
     hints=[
         "Look at the *trained on* column. Which of the five settings determines when learning starts?",
-        "Once it learns, look at how much it still explores. If the fraction of random actions falls from 1 to 0.05 within 10,000 steps, what is it after 1,000?",
+        "Once DQN learns, look at how much it still explores. If the fraction of random actions falls from 1 to 0.05 within 10,000 steps, what is it after 1,000?",
         "Derive the numbers from `steps`: for example, start learning after a tenth of the steps, and stop exploring after half of them.",
     ],
 )
@@ -43,7 +43,9 @@ def short_dqn(answer: Answer, rng: Generator) -> None:
         mean = best_of(train, rng, enough)[-1]
         run = runs[-1]
         names, rows = run["environments"], run["rows"]
-        expect(set(run["lengths"]) == {length}, f"It sampled from {names}, not from corridors of {length} squares.")
+        expect(
+            set(run["lengths"]) == {length}, f"Your DQN sampled from {names}, not from corridors of {length} squares."
+        )
         sampled = max((row["steps"] for row in rows), default=0)
         learned = max((row["learned"] for row in rows), default=0)
         expect(learned > 0, f"It sampled {sampled} steps and trained on none of them. When does learning start?")
@@ -327,7 +329,7 @@ question(
     You have a million steps that last month's policy collected. Which algorithm can learn from them as it learns from its own?
 
     a) PPO: it goes over every batch several times anyway.
-        It goes over a batch from its current policy, and it clips what moves too far from that policy. Last month's policy is too far away from the start.
+        It goes over a batch from its current policy, and it clips what moves too far from that policy. Last month's policy is already too far away.
     *b) DQN: its update asks what an action led to, not who chose it.
         Right, that's what off-policy means. Chapter 15 looks at what happens if old steps leave out most of what the new policy does.
     c) APPO: it's asynchronous, so it gets old experience anyway.
