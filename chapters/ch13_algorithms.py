@@ -664,24 +664,31 @@ The band shows only the runs that you made, and more seeds can only widen it, so
 Don't compare seed by seed: unlike the pairs in Chapter 12, DQN's seed 3 and PPO's seed 3 share nothing but the number.
 Compare *every* run of one algorithm with *every* run of the other.
 The fraction that DQN wins estimates the [probability of improvement](../docs/glossary.md#probability-of-improvement), and a bootstrap that resamples each algorithm's runs separately gives its interval.
-A run that never arrived is [censored](../docs/glossary.md#censored-run): you know only that it needs more than the budget.
-If you dropped it, you would drop one of the worst runs, so count it as later than every run that arrived.
+A run that never arrived is [censored](../docs/glossary.md#censored-run): you know only that it needs more than its budget.
+If you dropped it, you would drop one of the worst runs.
+Here, it loses to every run that arrived within that budget, and any pair that this leaves undecided counts half.
 """
 
 
 # %%
+def outcomes(runs, column):
+    """Return a row for each run: when it arrived, and 1; or how long it ran without arriving, and 0."""
+    found = [arrival(run, SOLVED)[column] for run in runs]
+    return np.array([(run[-1][column], 0) if math.isnan(at) else (at, 1) for at, run in zip(found, runs, strict=True)])
+
+
 def chance_to_be_first(one, other):
-    """Return the fraction of pairs in which a run of `one` arrives before a run of `other`; a tie counts half."""
-    mine, theirs = np.meshgrid(one, other)
-    return np.mean((mine < theirs) + (mine == theirs) / 2)
+    """Return the fraction of pairs in which a run of `one` arrives before a run of `other`; an undecided pair counts half."""
+    (mine, arrived), (theirs, they_arrived) = one.T[:, :, None], other.T[:, None, :]
+    earlier, later = (mine < theirs) & (arrived == 1), (theirs < mine) & (they_arrived == 1)
+    return np.mean(earlier + (1 - earlier - later) / 2)
 
 
 # %% tags=["demo"]
 if bands:
     rng = np.random.default_rng(0)
     for column, unit in enumerate(["steps", "seconds"]):
-        times = {name: [arrival(run, SOLVED)[column] for run in runs] for name, runs in bands.items()}
-        dqn, ppo = (np.nan_to_num(times[name], nan=np.inf) for name in ("DQN", "PPO"))  # a censored run comes last
+        dqn, ppo = (outcomes(bands[name], column) for name in ("DQN", "PPO"))
         resampled = [chance_to_be_first(rng.choice(dqn, len(dqn)), rng.choice(ppo, len(ppo))) for _ in range(1000)]
         low, high = np.percentile(resampled, [2.5, 97.5])
         print(f"DQN needs fewer {unit}: {chance_to_be_first(dqn, ppo):.2f}, interval {low:.2f} to {high:.2f}")
