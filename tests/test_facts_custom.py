@@ -12,6 +12,7 @@ from ray.rllib.core.learner import Learner
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
+from coursekit.given.ch14_custom import Balloon, Cave, ProgressBonus
 from tests.rays import a_ray
 
 # Chapter 14
@@ -55,6 +56,69 @@ def test_the_chapters_learning_rate_is_a_hundred_times_ppos_default():
 
 def test_the_default_network_has_tanh():
     assert DefaultModelConfig().fcnet_activation == "tanh"
+
+
+def test_ppos_critic_gets_no_gradient_where_the_squared_error_is_above_10_and_stepping_to_and_fro_for_the_bonus_is():
+    from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+
+    assert PPOConfig().vf_clip_param == 10
+    assert "torch.clamp(vf_loss, 0, config.vf_clip_param)" in inspect.getsource(PPOTorchLearner)
+    env, collected = ProgressBonus(Cave()), 0.0
+    env.reset()
+    for step in range(80):
+        collected += 0.99**step * env.step([1, 0][step % 2])[1]
+    assert collected**2 > 10
+
+
+def test_a_random_walk_collects_about_20_of_the_bonus_and_the_shortest_path_14():
+    rng, returns = np.random.default_rng(0), []
+    for actions in [[1] * 14 + [3] * 12, *rng.integers(4, size=(200, 80))]:
+        env, over, collected = ProgressBonus(Cave()), False, 0.0
+        env.reset()
+        for action in actions:
+            if not over:
+                _, reward, over, _, _ = env.step(action)
+                collected += reward
+        returns.append(collected)
+    assert returns[0] == 14
+    assert 19 < np.mean(returns[1:]) < 21
+
+
+def test_a_balloon_that_waits_earns_about_4_and_one_from_the_ground_needs_four_steps_without_a_reward():
+    env, waiting = Balloon(), []
+    for seed in range(300):
+        env.reset(seed=seed)
+        waiting.append(sum(env.step(1)[1] for _ in range(20)))
+    env.reset()
+    env.height = 0.0
+    assert 3.5 < np.mean(waiting) < 4.5
+    assert [env.step(2)[1] for _ in range(5)] == [0, 0, 0, 0, 1]
+
+
+def test_on_episode_end_sees_lists_in_the_last_chunk_arrays_in_the_earlier_ones_and_only_the_last_knows_the_end():
+    from ray.rllib.callbacks.callbacks import RLlibCallback
+    from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+    seen = []
+
+    class Look(RLlibCallback):
+        def on_episode_end(self, *, episode, prev_episode_chunks, **kwargs):
+            chunks = [*prev_episode_chunks, episode]
+            seen.append([(isinstance(chunk.get_actions(), np.ndarray), chunk.is_done) for chunk in chunks])
+
+    config = PPOConfig().environment(Cave).env_runners(num_env_runners=0).callbacks(Look)
+    runner = SingleAgentEnvRunner(config=config)
+    for _ in range(2):
+        runner.sample(num_timesteps=50, random_actions=True)
+    assert seen == [[(True, False), (False, True)]]
+
+
+def test_what_a_preprocessor_returns_goes_into_the_episode_with_its_space():
+    from ray.rllib.connectors.env_to_module.observation_preprocessor import SingleAgentObservationPreprocessor
+
+    source = inspect.getsource(SingleAgentObservationPreprocessor.__call__)
+    assert "set_observations(at_indices=-1, new_data=new_observation)" in source
+    assert "sa_episode.observation_space = self.observation_space" in source
 
 
 def test_cartpoles_speeds_have_infinite_bounds():

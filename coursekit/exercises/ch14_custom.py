@@ -12,7 +12,7 @@ from coursekit.judging.answer import Answer
 from coursekit.judging.exercise import exercise, question
 from coursekit.judging.expect import agree, expect, expect_close, expect_equal
 
-NAMES: tuple[Literal["scores"], Literal["values"]] = ("scores", "values")  # what a module says of a table
+NAMES: tuple[Literal["scores"], Literal["values"]] = ("scores", "values")  # what a module returns for a table
 
 
 def _tape(rng: Generator, low: np.ndarray, high: np.ndarray, lengths: list[int], ends: list[str]) -> dict:
@@ -32,27 +32,28 @@ def _tape(rng: Generator, low: np.ndarray, high: np.ndarray, lengths: list[int],
     points=2,
     minutes=10,
     hints=[
-        "How far along the way from `low` to `high` is the number, as a share from 0 to 1? Then stretch that share to -1 ... 1.",
-        "`self.input_observation_space.low` and `.high` are arrays, one number for each number of the observation.",
-        "The space that comes out keeps its shape and has the bounds -1 and 1: `Box(-1, 1, shape, np.float32)`.",
+        "How far along the way from `low` to `high` is the number, as a fraction from 0 to 1? Then stretch that fraction to the range from -1 to 1.",
+        "`self.input_observation_space.low` and `.high` are arrays with a bound for each number of the observation.",
+        "The new space has the same shape as the old one, and its bounds are -1 and 1: `Box(-1, 1, shape, np.float32)`.",
     ],
 )
 def Rescale(answer: Answer, rng: Generator) -> None:  # noqa: N802
-    """Take the bounds from the space, so that the connector fits every environment that names them."""
+    """Take the bounds from the space, so that the connector works for every environment whose space has finite bounds."""
     # Long: a real EnvRunner and a real learner connector show what module and learner get.
     low = np.array([rng.uniform(2e4, 8e4), -rng.uniform(2, 9), rng.uniform(0.001, 0.002)], np.float32)
     high = np.array([low[0] + rng.uniform(1e3, 9e3), rng.uniform(11, 30), rng.uniform(0.004, 0.009)], np.float32)
     _judge_rescaled(answer, rng, low, high)
-    low = rng.uniform(-9, 9, size=(2, 3)).astype(np.float32)  # any `Box`: a table, too
+    low = rng.uniform(-9, 9, size=(2, 3)).astype(np.float32)  # a table
     _judge_rescaled(answer, rng, low, low + rng.uniform(2, 9, size=(2, 3)).astype(np.float32))
 
 
 def _judge_rescaled(answer: Answer, rng: Generator, low: np.ndarray, high: np.ndarray) -> None:
     """Check the announced space, what the module sees, and what the learner gets, for observations between these bounds."""
     tape = _tape(rng, low, high, lengths=[4, 5], ends=["truncated", "terminated"])
+    tape["episodes"][0]["rows"][1:3] = [low, high]  # exactly on the bounds
     with answer.case(f"observations between {_short(low)} and {_short(high)}"):
         got = answer.probe(given.through_connector, tape, [3, 6])
-        expect(got["space"], "The class is not a connector. Keep the base class that the cell gave it.")
+        expect(got["space"], "The class isn't a connector. Keep the base class that the cell gave it.")
         _judge_space(got, low.shape)
         rows = np.concatenate([episode["rows"] for episode in tape["episodes"]])[:-1]  # no action follows the last
         want = (2 * (rows - low) / (high - low) - 1).reshape(len(rows), -1)
@@ -62,34 +63,34 @@ def _judge_rescaled(answer: Answer, rng: Generator, low: np.ndarray, high: np.nd
         acts_on, first = _short(want[0]), _short(gets[:1])
         expect(
             agree(gets, learned, 0.0, 2e-3),
-            f"The module acts on {acts_on}, but the learner gets {first} for the same step. "
-            "Only what you write into the episode reaches the learner.",
+            f"The module acts on {acts_on}, but the learner receives {first} for the same step. "
+            "The learner receives what is in the episode.",
         )
 
 
 def _judge_space(got: given.Connected, shape: tuple[int, ...]) -> None:
     space, announced = got["space"], tuple(got["shape"])
-    expect(space == "Box", f"The space that comes out is {space}, not a Box.")
+    expect(space == "Box", f"The new observation space is {space}, not a Box.")
     expect(
         announced == shape,
-        f"The space that you announce must describe what comes out. Its shape is {announced}; observations have the shape {shape}.",
+        f"The space that you return must describe the new observations. Its shape is {announced}, and theirs is {shape}.",
     )
     ones, low, high = np.ones(math.prod(shape)), _short(got["low"]), _short(got["high"])
     expect(
         agree([got["low"], got["high"]], [-ones, ones]),
-        f"The space that you announce must describe what comes out. Its bounds are {low} and {high}.",
+        f"The space that you return must describe the new observations. Its bounds are {low} and {high}.",
     )
 
 
 def _judge_seen(rows: np.ndarray, saw: list[list[float]], want: np.ndarray) -> None:
     shape, right = (len(saw), *sorted({len(seen) for seen in saw})), want.shape
-    expect(shape == right, f"The module saw numbers of shape {shape}, for observations of shape {right}.")
+    expect(shape == right, f"The module received numbers of shape {shape} for observations of shape {right}.")
     for row, seen, expected in zip(rows, saw, want, strict=True):
         obs, got, wanted = _short(row), _short(seen), _short(expected)
         expect_close(
             seen,
             expected,
-            f"For the observation {obs} the module saw {got} (expected: {wanted}).",
+            f"For the observation {obs}, the module received {got} (expected: {wanted}).",
             rtol=0,
             atol=2e-3,
         )
@@ -105,15 +106,15 @@ def _short(numbers: np.ndarray | list) -> str:
     minutes=20,
     needs={"CPU": 2},
     hints=[
-        "`nn.Linear` works on the last dimension and leaves the others alone: [B, nodes, features] becomes [B, nodes, hidden].",
-        "A network that ends in one number gives [B, nodes, 1]. A score for each node is [B, nodes]: `.squeeze(-1)`.",
-        "The value is one number for each table, shape [B]: let a second small network judge each node, then take the mean over the nodes.",
+        "`nn.Linear` works on the last dimension and doesn't touch the others: [B, nodes, features] becomes [B, nodes, hidden].",
+        "A network that ends in one number returns [B, nodes, 1], and the scores need the shape [B, nodes]: `.squeeze(-1)`.",
+        "The value is one number for each table, shape [B]. Apply a second small network to each node, and then take the mean over the nodes.",
     ],
 )
 def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
-    """Apply the same small network to every node: what is learned about one node holds for all."""
+    """Apply the same small network to every node, so that whatever it learns about one node holds for all of them."""
     # Long: the module is trained by a real PPO, and then asked about tables in another order and of another size.
-    nodes, features, hidden = (int(rng.integers(*ends)) for ends in [(6, 10), (3, 6), (10, 15)])  # no two alike
+    nodes, features, hidden = (int(rng.integers(*ends)) for ends in [(7, 11), (3, 6), (11, 16)])  # no two alike
     order = np.roll(np.arange(nodes), rng.integers(1, nodes))
     tables = rng.random((6, nodes, features)).astype(np.float32)
     tables[:3] **= 6  # near 0, and near 1 where they are joined with them: a network of means is not a mean of networks
@@ -133,8 +134,9 @@ def ScoreEach(answer: Answer, rng: Generator) -> None:  # noqa: N802
         _judge_shapes(got["joined"], 2 * nodes)
         sizes = got["sizes"]
         expect(
-            hidden in sizes,
-            f'Your layers have the sizes {sizes}. The middle one should be `self.model_config["hidden"]`.',
+            hidden in sizes and {*sizes} <= {1, 2, features, hidden},
+            f"Your layers have the sizes {sizes}. The check expects {features} inputs, {hidden} hidden units "
+            '(`self.model_config["hidden"]`) in both networks, and one output.',
         )
         _judge_networks(got, order)
 
@@ -146,39 +148,39 @@ def _judge_shapes(said: given.Said, nodes: int) -> None:
 
 
 def _judge_networks(got: given.InsidePPO, order: np.ndarray) -> None:
-    """Check that both networks learn, that they have a bend, and that each node is judged by its row alone."""
+    """Check that both networks learn, that they have a nonlinearity, and that each node is scored by its row alone."""
     scores, values = got["plain"]["scores"], got["plain"]["values"]
     sums = scores.sum(axis=1)
     expect(
         not agree(sums, np.ones(6), 0, 1e-4),
-        "The scores of a table add up to 1. Return plain scores: PPO turns them into probabilities.",
+        "The scores of a table add up to 1. Return the logits themselves, because PPO turns them into probabilities.",
     )
     for name in NAMES:
         plain = got["plain"][name]
         expect(
             not agree(got["before"][name], plain, 1e-6, 1e-7),
-            f"An iteration of PPO did not change the {name}. Can PyTorch find all layers, as attributes of the module? "
-            "Does anything cut the gradient (`no_grad`, `detach`)?",
+            f"An iteration of PPO didn't change the {name}. PyTorch trains layers that are attributes of the module, "
+            "if nothing cuts off the gradient (`no_grad`, `detach`).",
         )
         expect(
             not agree(got["halfway"][name], _mean_of_pairs(plain), 1e-4, 1e-6),
-            f"For a table halfway between two others, the {name} are exactly halfway, too: is there a nonlinearity between the two `Linear`?",
+            f"For a table halfway between two others, the {name} are exactly halfway, too, as they are without a nonlinearity between the two `Linear` layers.",
         )
     expect(
         not agree(values, scores.mean(axis=1), 1e-3, 1e-6),
-        "The value of each table is the mean of its scores: one network gives both, and there should be two.",
+        "The value of each table is the mean of its scores, so one network computes both. The values need a network of their own.",
     )
     shuffled, joined = got["shuffled"], got["joined"]
     kept, both = scores[:, order], np.concatenate([scores, scores[::-1]], axis=1)
-    expect_close(shuffled["scores"], kept, "The nodes came in another order, and the scores did not follow.", atol=1e-4)
+    expect_close(shuffled["scores"], kept, "The nodes came in another order, and the scores didn't follow.", atol=1e-4)
     expect_close(shuffled["values"], values, "The nodes came in another order, and the value changed.", atol=1e-4)
     expect_close(
-        joined["scores"], both, "Two tables were joined into one, and their nodes did not keep their scores.", atol=1e-4
+        joined["scores"], both, "Two tables were joined into one, and their nodes didn't keep their scores.", atol=1e-4
     )
     expect_close(
         joined["values"],
         _mean_of_pairs(values),
-        "Two tables were joined into one, and the value is not the mean of their values. Judge each node, then take the mean over the nodes.",
+        "Two tables were joined into one, and the value isn't the mean of their values. Apply the network to each node, and then take the mean over the nodes.",
         rtol=1e-3,
         atol=1e-4,
     )
@@ -192,16 +194,16 @@ def _mean_of_pairs(answers: np.ndarray) -> np.ndarray:
     points=2,
     minutes=15,
     hints=[
-        "The episode knows how it ended: `episode.is_terminated` or `episode.is_truncated`.",
-        "`episode` may be only the last piece. The pieces before it are in the list `prev_episode_chunks`; all of them have `get_actions()`.",
-        'Without `reduce=`, RLlib keeps a moving average in which a new value counts for one per cent. Ask for the mean: `log_value(name, value, reduce="mean")`.',
+        "`episode.is_terminated` and `episode.is_truncated` tell how the episode ended.",
+        "`episode` may be only the last chunk. The `prev_episode_chunks` list contains the chunks before it, and all of them have `get_actions()`.",
+        'Without `reduce=`, RLlib keeps a moving average in which a new value counts for 1%. Request the mean: `log_value(name, value, reduce="mean")`.',
     ],
 )
 def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
-    """Look at all pieces of the episode, and ask for the mean of what was logged since the last report."""
-    # Long: a real EnvRunner plays a tape of episodes in pieces, whose diary is computed beforehand.
+    """Read all chunks of the episode, and request the mean of what was logged since the last report."""
+    # Long: a real EnvRunner collects recorded episodes in chunks, and what it should report is computed beforehand.
     ends = rng.permutation(["terminated", "truncated"]).tolist()
-    lengths = [9 + int(rng.integers(3)), 4, 5, 8]  # the first comes in three pieces
+    lengths = [9 + int(rng.integers(3)), 4, 5, 8]  # the first comes in three chunks
     tape = _tape(rng, np.zeros(1), np.ones(1), lengths, [ends[0], ends[1], ends[0], "terminated"])
     for number, episode in enumerate(tape["episodes"]):
         wish = (rng.random((len(episode["rows"]), 1)) < 0.5).astype(np.float32)
@@ -211,15 +213,15 @@ def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
     got = answer.probe(given.keep_diary, tape, fragments)
     wanted = _reports(tape["episodes"], fragments)
     turns, reports = len(fragments), len(got)
-    expect(reports == turns, f"The EnvRunner reported {reports} times after {turns} turns.")
+    expect(reports == turns, f"The EnvRunner reported {reports} times after it sampled {turns} times.")
     for number, (report, want, steps) in enumerate(zip(got, wanted, fragments, strict=True), 1):
-        ended = "; ".join(f"{end}, {back} steps back, pieces: {pieces}" for end, back, pieces in want)
-        with answer.case(f"turn {number} of the EnvRunner, {steps} steps; episodes that ended: {ended or 'none'}"):
+        ended = "; ".join(f"{end}, {back} steps back, chunks: {chunks}" for end, back, chunks in want)
+        with answer.case(f"sample {number} of the EnvRunner, {steps} steps; episodes that ended: {ended or 'none'}"):
             _judge_report(report, want)
 
 
 def _reports(episodes: list[dict], fragments: list[int]) -> list[list[tuple[str, int, int]]]:
-    """Return for each fragment the episodes that ended in it: how, with how many actions 0, in how many pieces."""
+    """Return for each fragment the episodes that ended in it: how, with how many actions 0, in how many chunks."""
     borders, moment = np.cumsum(fragments), 0
     reports: list[list[tuple[str, int, int]]] = [[] for _ in fragments]
     for episode in episodes:
@@ -233,7 +235,7 @@ def _reports(episodes: list[dict], fragments: list[int]) -> list[list[tuple[str,
 def _judge_report(got: dict[str, float], want: list) -> None:
     if not want:
         quiet = all(value != value for value in got.values())  # nothing, or not a number
-        expect(quiet, f"No episode ended, and you logged {got}: log in `on_episode_end` alone.")
+        expect(quiet, f"No episode ended, and you logged {got}. Log in `on_episode_end` alone.")
         return
     means = {
         "arrived": float(np.mean([end == "terminated" for end, _, _ in want])),
@@ -243,7 +245,7 @@ def _judge_report(got: dict[str, float], want: list) -> None:
         expect(name in got, f'You logged nothing as "{name}".')
         said = got[name]
         expect_close(
-            said, mean, f'The report says {said:.4g} for "{name}" (expected: {mean:.4g}, the mean).', atol=1e-6
+            said, mean, f'The EnvRunner reported {said:.4g} for "{name}" (expected: {mean:.4g}, the mean).', atol=1e-6
         )
 
 
@@ -251,23 +253,26 @@ def _judge_report(got: dict[str, float], want: list) -> None:
     points=3,
     minutes=10,
     hints=[
-        "`step` needs the potential of the place where it began: `reset` and `step` keep it in an attribute.",
+        "`step` needs the potential of the state in which it started. Keep that potential in an attribute, in `reset` and in `step`.",
         "What does the formula say about the last step of an episode that *terminated*, and of one that was *truncated*?",
-        "The new reward is `reward + self.gamma * after - self.before`; then `after` becomes `before`.",
+        "The new reward is `reward + self.gamma * after - self.before`, and then `after` becomes `before`.",
     ],
 )
 def Shaped(answer: Answer, rng: Generator) -> None:  # noqa: N802
-    """Pay for potential gained and take back for potential lost, so that no detour is worth anything."""
-    # Long: four episodes, each with an end of its own, and a `reset` in the middle of one.
+    """Add the discounted change in potential, so that a detour earns nothing."""
+    # Long: five episodes that end in different ways, and a `reset` in the middle of one.
     gamma, weights = float(rng.uniform(0.6, 0.9)), rng.uniform(1, 4, size=2).round(2).tolist()
-    lengths, ends = [6, 3, 4, 3], ["terminated", "terminated", "truncated", "terminated"]
+    lengths = [6, 3, 4, 3, 2]
+    ends = ["terminated", "terminated", "truncated", "terminated", "terminated and truncated"]
     tape = _tape(rng, np.ones(2), 5 * np.ones(2), lengths, ends)
     left = 3  # steps of the first episode
     seeds = rng.choice(1000, size=len(lengths), replace=False).tolist()
     got = answer.probe(given.play_shaped, tape, weights, gamma, left, seeds)
     starts = [[episode["rows"][0], {"step": 0}] for episode in tape["episodes"]]
     expect_close(
-        got["starts"], starts, "`reset` must return what the environment's own `reset` returns, observation and info."
+        got["starts"],
+        starts,
+        "`reset` must return what the environment's own `reset` returns: the observation and the info.",
     )
     counts, planned = [len(steps) for steps in got["episodes"]], [left, *lengths[1:]]
     expect_equal(counts, planned, f"The episodes had {counts} steps, not {planned}.")
@@ -280,13 +285,13 @@ def Shaped(answer: Answer, rng: Generator) -> None:  # noqa: N802
     for seed, heard in zip_longest(seeds, got["heard"]):
         want = {"seed": seed, "options": {"lamp": seed}}
         expect_equal(
-            heard, want, f"`reset` was called with {want}; the environment inside heard {heard}. Pass both on."
+            heard, want, f"`reset` was called with {want}, and the environment inside received {heard}. Pass both on."
         )
 
 
 def _where(episode: dict, step: int, first_after_leaving: bool) -> str:
     if step == len(episode["rewards"]):
-        return f"the last step of an episode that was {episode['end']}"
+        return f"the last step of an episode, {episode['end']}"
     if first_after_leaving:
         return "the first step after a `reset` in the middle of an episode"
     return "a step in the middle of an episode"
@@ -295,7 +300,7 @@ def _where(episode: dict, step: int, first_after_leaving: bool) -> str:
 def _judge_step(got: given.Step, episode: dict, step: int, potentials: list[float], gamma: float) -> None:
     obs, reward, terminated, truncated, info = got
     over = step == len(episode["rewards"])
-    ends = [over and episode["end"] == "terminated", over and episode["end"] == "truncated"]
+    ends = [over and name in episode["end"] for name in ("terminated", "truncated")]
     expect_equal(
         [terminated, truncated], ends, "The wrapper changed `terminated` or `truncated`. Only the reward may change."
     )
@@ -303,18 +308,23 @@ def _judge_step(got: given.Step, episode: dict, step: int, potentials: list[floa
     expect_equal(info, {"step": step}, "The wrapper changed `info`. Only the reward may change.")
     raw, (before, after) = episode["rewards"][step - 1], potentials
     want = raw + gamma * (0.0 if ends[0] else after) - before
-    expect_close(reward, want, f"The reward was {raw:.3f}, and your wrapper made it {reward:.3f}.", atol=1e-4)
+    expect_close(
+        reward,
+        want,
+        f"The reward was {raw:.3f}, and your wrapper returned {reward:.3f} (expected: {want:.3f}).",
+        atol=1e-4,
+    )
 
 
 question(
     "only_the_batch",
     """
-    A connector changes the batch that goes to the module, and does not write into the episode. What happens in training?
+    A connector changes the batch that goes to the module, but it doesn't write into the episode. What happens in training?
 
-    a) Nothing bad: the module has seen the right numbers.
-        It has, and RLlib throws that batch away after the action. The learner builds its own batch from the episodes.
-    *b) The learner trains on different numbers from those the module acted on.
-        Right, and no error tells you: PPO's ratio then compares answers to two different questions.
+    a) Nothing bad, because the module receives the right numbers.
+        It does, but RLlib throws that batch away after the action. The learner builds its own batch from the episodes.
+    *b) The learner trains on other numbers than those the module acted on.
+        Right, and you get no error. PPO's ratio then compares the probabilities of an action for two different observations.
     c) RLlib applies the connector again on the learner's side.
         The env-to-module pipeline runs only in the EnvRunners. The learner has a pipeline of its own.
     """,
@@ -323,41 +333,41 @@ question(
 question(
     "what_a_module_knows",
     """
-    Twelve nodes, then forty: why can the trained ScoreEach be used as it is?
+    `ScoreEach` was trained with twelve nodes. Why can it be used with forty?
 
-    a) Because PyTorch pads what is missing with zeros.
-        PyTorch pads nothing: a layer with 36 inputs refuses 120.
-    *b) Because its weights belong to the features of one node, of which there are still three.
-        Right: the number of nodes is only the length of a dimension, and no weight depends on it.
-    c) Because RLlib rebuilds it for the larger table.
-        RLlib built and trained nothing again: it is the same object.
+    a) PyTorch pads what is missing with zeros.
+        PyTorch doesn't pad anything: a layer with 36 inputs raises an error for 120.
+    *b) Its weights apply to the features of a single node, and a node still has three.
+        Right. The number of nodes is only the length of a dimension, and no weight depends on it.
+    c) RLlib rebuilds it for the larger table.
+        RLlib hasn't rebuilt or retrained anything. It's the same object.
     """,
 )
 
 question(
     "a_number_without_reduce",
     """
-    `metrics_logger.log_value("arrived", 1.0)`, without `reduce=`. On one EnvRunner the first 20 episodes fail and the next 20 arrive. What, roughly, does it report then?
+    A callback logs `metrics_logger.log_value("arrived", ...)` without `reduce=`. On one EnvRunner, 20 episodes fail and the next 20 arrive. What does it report then, roughly?
 
-    a) 1: the last value.
-        Nothing is overwritten; values are averaged.
-    b) 0.5: the mean of all.
-        That is what `reduce="mean"` would report. By default, each new value counts for one per cent.
-    *c) About 0.2: a moving average in which each new value counts for one per cent.
-        Right: 1 - 0.99 to the power of 20 is 0.18. To see what happened since the last report, ask for the mean.
+    a) 1, the last value.
+        The last value doesn't overwrite the others, because values are averaged.
+    b) 0.5, the mean of all values.
+        That's what `reduce="mean"` would report. By default, each new value counts for 1%.
+    *c) About 0.2, a moving average.
+        Right. Each new value counts for 1%, and 1 - 0.99 to the power of 20 is 0.18. To find out what has happened since the last report, request the mean.
     """,
 )
 
 question(
     "return_and_arrivals",
     """
-    The return of a shaped environment rises from iteration to iteration. What do you know?
+    The return of an environment with a shaped reward rises from iteration to iteration. What do you know?
 
-    a) That the agent solves its task better and better.
-        The praised return looked like that, too, while hardly an episode arrived.
-    *b) That it collects more of the reward you wrote, and nothing else.
-        Right. Count what you want separately: that is what the diary is for.
-    c) Nothing: shaped returns are noise.
-        They are what the agent is trained on, so they say how well the training works.
+    a) The agent gets better at its task.
+        The return with the progress bonus looked like that, too, although hardly any episode reached the exit.
+    *b) It collects more of the reward that you wrote, and nothing else.
+        Right. Measure what you want separately, in a callback.
+    c) Nothing, because shaped returns are noise.
+        They are what the agent is trained on, so they show how well the training works.
     """,
 )

@@ -1,4 +1,4 @@
-"""What chapter 14 hands out: three small worlds, and the probes that drive its answers."""
+"""What chapter 14 hands out: three small environments, and the probes that drive its answers."""
 
 import math
 import warnings
@@ -18,8 +18,8 @@ warnings.filterwarnings("ignore", message=".*Overriding environment rllib-")
 class Balloon(gymnasium.Env):
     """A hot-air balloon between 0 and 1,000 m, which earns 1 for each step that ends less than 100 m from 500 m.
 
-    It has a barometer and no altimeter: the observation is the air pressure in pascals and the vertical speed in m/s. Action 0
-    lets air out, 1 waits, 2 burns gas. A step takes 20 seconds, an episode 20 steps.
+    It has a barometer but no altimeter, so the observation is the air pressure in pascals and the vertical speed in m/s. Action 0
+    lets air out, 1 waits, and 2 burns gas. A step takes 20 seconds, and an episode has 20 steps.
     """
 
     def __init__(self, config: dict | None = None):
@@ -27,7 +27,7 @@ class Balloon(gymnasium.Env):
         self.action_space = Discrete(3)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
-        """Start at any height."""
+        """Start at a random height."""
         super().reset(seed=seed)
         self.height, self.speed, self.steps = float(self.np_random.uniform(0, 1000)), 0.0, 0
         return self._observation(), {}
@@ -44,7 +44,7 @@ class Balloon(gymnasium.Env):
 
 
 class Dispatcher(gymnasium.Env):
-    """Ten jobs, one after the other; each goes to one of `nodes` nodes, and earns 1 if no other would have ended it sooner.
+    """A scheduler that sends ten jobs to `nodes` nodes, and earns 1 for a job if no other node would have finished it sooner.
 
     The observation has a row for each node, shape [nodes, 3]: how full its queue is, how fast it is, both from 0 to 1, and
     whether it holds the job's data (1) or must fetch them first (0).
@@ -56,19 +56,19 @@ class Dispatcher(gymnasium.Env):
         self.action_space = Discrete(self.nodes)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
-        """Return the first job's table."""
+        """Return the table for the first job."""
         super().reset(seed=seed)
         self.job = 0
         return self._table(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        """Send the job to a node; return the next job's table."""
+        """Send the job to a node, and return the table for the next job."""
         self.job += 1
         reward = float(action == self._best)
         return self._table(), reward, self.job == 10, False, {}
 
     def _table(self) -> np.ndarray:
-        """Draw new nodes, and remember which would end the job first."""
+        """Sample new nodes, and remember which of them would finish the job first."""
         queue, speed = self.np_random.random((2, self.nodes))
         holds_data = self.np_random.random(self.nodes) < 0.5
         self._best = int(np.argmin((1 + 4 * queue) / (1 + 2 * speed) + 2 * ~holds_data))
@@ -76,10 +76,10 @@ class Dispatcher(gymnasium.Env):
 
 
 class Cave(gymnasium.Env):
-    """A dark cave of 20 by 20 squares: only the step onto the square (14, 12), the exit, earns anything, namely 1.
+    """A dark cave of 20 by 20 squares, in which the step onto the exit, the square (14, 12), earns 1 and nothing else does.
 
-    Actions 0 to 3 go one square to the left, to the right, down, up. The observation is the place, shape [2], both numbers from
-    -1 to 1. Every episode starts on (0, 0); after 80 steps it is truncated.
+    Actions 0 to 3 go one square to the left, to the right, down, or up. The observation is the position, shape [2], with both
+    numbers from -1 to 1. Every episode starts on (0, 0), and after 80 steps it is truncated.
     """
 
     exit = (14, 12)
@@ -94,7 +94,7 @@ class Cave(gymnasium.Env):
         return self._observation(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        """Go one square; walls stop you."""
+        """Go one square, unless there is a wall."""
         right, up = ((-1, 0), (1, 0), (0, -1), (0, 1))[int(action)]
         self.x, self.y = min(max(self.x + right, 0), 19), min(max(self.y + up, 0), 19)
         self.steps += 1
@@ -106,13 +106,13 @@ class Cave(gymnasium.Env):
 
 
 def nearness(obs: np.ndarray) -> float:
-    """Return how near the exit of the cave is: 1 on the exit, 0 at a distance of 26 squares, the longest from the start."""
+    """Return how near the exit of the cave is: 1 on the exit, and 0 at the start, which is 26 steps away."""
     right, up = np.round((np.asarray(obs) + 1) * 9.5) - Cave.exit
     return float(1 - (abs(right) + abs(up)) / 26)
 
 
-class Praised(gymnasium.Wrapper):
-    """A cave that praises: 0.5 for each step that leads nearer to the exit, nothing for the others."""
+class ProgressBonus(gymnasium.Wrapper):
+    """A cave with a bonus of 0.5 for each step that leads nearer to the exit, and nothing for the others."""
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[Any, dict]:
         """Reset the cave."""
@@ -121,17 +121,18 @@ class Praised(gymnasium.Wrapper):
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
-        """Take the step, and praise it where it leads nearer."""
+        """Take the step, and add the bonus if it leads nearer."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         before, self._before = self._before, nearness(obs)
         return obs, float(reward) + 0.5 * (self._before > before), terminated, truncated, info
 
 
 class Tape(gymnasium.Env):
-    """An environment that plays what it was told, episode after episode, whatever the actions are.
+    """An environment that replays recorded episodes, whatever the actions are.
 
     `config["episodes"]` is a list of dicts: `rows`, the observations from the first to the last; `rewards`, one for each
-    step; `end`, "terminated" or "truncated". `low` and `high` are the bounds of the observations.
+    step; `end`, which flags the last step sets, "terminated", "truncated", or "terminated and truncated". `low` and `high` are
+    the bounds of the observations.
     """
 
     def __init__(self, config: dict):
@@ -153,7 +154,7 @@ class Tape(gymnasium.Env):
         episode = self._episodes[self._number]
         self._step += 1
         over = self._step == len(episode["rewards"])
-        terminated, truncated = (over and episode["end"] == name for name in ("terminated", "truncated"))
+        terminated, truncated = (over and name in episode["end"] for name in ("terminated", "truncated"))
         return self._row(), float(episode["rewards"][self._step - 1]), terminated, truncated, {"step": self._step}
 
     def _row(self) -> np.ndarray:
@@ -161,11 +162,11 @@ class Tape(gymnasium.Env):
 
 
 def draw(curves: dict, column: str, title: str, ylim: tuple = (0, None), ax: Any = None) -> Any:
-    """Draw one column of several tables over the environment steps; return the axes."""
+    """Plot one column of several tables over the environment steps, and return the axes."""
     import matplotlib.pyplot as plt
 
     ax = ax or plt.subplots(figsize=(7, 3), constrained_layout=True)[1]
-    looks = [("#94a3b8", 6), ("#7c3aed", 1.5), ("#059669", 1.5)]  # the first is broad, or the second would hide it
+    looks = [("#94a3b8", 6), ("#7c3aed", 1.5), ("#059669", 1.5)]  # the first is wide, or the second would hide it
     for (name, table), (colour, width) in zip(curves.items(), looks, strict=False):
         points = table.dropna(subset=[column])  # an iteration in which no episode ended has nothing to say
         steps = points["num_env_steps_sampled_lifetime"]
@@ -176,7 +177,7 @@ def draw(curves: dict, column: str, title: str, ylim: tuple = (0, None), ax: Any
 
 
 def draw_bands(runs: dict, column: str, title: str, ylim: tuple = (0, None)) -> Any:
-    """Draw the mean of one column over several runs of each kind, and a band from the worst run to the best; return the axes."""
+    """Plot the mean of one column over several runs of each kind, with a band from worst to best, and return the axes."""
     import matplotlib.pyplot as plt
 
     ax = plt.subplots(figsize=(7, 3), constrained_layout=True)[1]
@@ -272,6 +273,7 @@ def _ppo_with(module_class: Any, shape: tuple, hidden: int) -> Any:
         .env_runners(num_env_runners=0, num_envs_per_env_runner=8)
         .rl_module(rl_module_spec=RLModuleSpec(module_class=module_class, model_config={"hidden": hidden}))
         .training(train_batch_size_per_learner=64, minibatch_size=32, num_epochs=2, lr=0.01)
+        .training(vf_clip_param=1e4)  # by default, values far from the rewards would get no gradient
         .debugging(log_sys_usage=False)
     )
 

@@ -53,6 +53,17 @@ class APlainConnectorThatWritesIntoTheEpisode(ConnectorV2):
         return batch
 
 
+@accepts("Rescale")
+class RemembersTheScale(Preprocessor):
+    def recompute_output_observation_space(self, space, actions):
+        self.scale = 2 / (space.high - space.low)
+        self.shift = -1 - space.low * self.scale
+        return Box(-1, 1, space.shape)
+
+    def preprocess(self, observation, episode):
+        return observation * self.scale + self.shift
+
+
 @rejects("Rescale")
 class ChangesOnlyTheBatch(ConnectorV2):
     def recompute_output_observation_space(self, space, actions):
@@ -78,6 +89,20 @@ class KnowsOnlyTheBalloon(Preprocessor):
     def preprocess(self, observation, episode):
         low, high = np.array([89_000, -5, -1]), np.array([101_400, 5, 1])
         return (2 * (observation - low) / (high - low) - 1).astype(np.float32)
+
+
+@rejects("Rescale", says="the module received")
+class OneRangeForAllNumbers(Preprocessor):
+    def preprocess(self, observation, episode):
+        low, high = self.input_observation_space.low.min(), self.input_observation_space.high.max()
+        return (2 * (observation - low) / (high - low) - 1).astype(np.float32)
+
+
+@rejects("Rescale", says="the module received")
+class TakesTheNewSpaceForTheOld(Preprocessor):
+    def preprocess(self, observation, episode):
+        space = self.observation_space
+        return (2 * (observation - space.low) / (space.high - space.low) - 1).astype(np.float32)
 
 
 @rejects("Rescale")
@@ -151,7 +176,7 @@ class TakesTheNodesForTheFeatures(Scores):
         self.score, self.worth = small(nodes, hidden), small(nodes, hidden)
 
 
-@rejects("ScoreEach", says="one network gives both")
+@rejects("ScoreEach", says="one network computes both")
 class ScoresAreTheValues(Scores):
     def compute_values(self, batch, embeddings=None):
         return self.score(batch[Columns.OBS]).mean(dim=(-2, -1))
@@ -208,13 +233,13 @@ class ValueOfTheFirstNode(Scores):
         return self.worth(batch[Columns.OBS])[:, 0, 0]
 
 
-@rejects("ScoreEach")
+@rejects("ScoreEach", says="isn't the mean of their values")
 class ValuesAreAddedUp(Scores):
     def compute_values(self, batch, embeddings=None):
         return self.worth(batch[Columns.OBS]).sum(dim=(-2, -1))
 
 
-@rejects("ScoreEach", says="not the mean of their values")
+@rejects("ScoreEach", says="isn't the mean of their values")
 class ValueOfTheMeanNode(Scores):
     def compute_values(self, batch, embeddings=None):
         return self.worth(batch[Columns.OBS].mean(dim=1)).squeeze(-1)
@@ -225,6 +250,20 @@ class SixteenUnitsWhateverIsAsked(Scores):
     def setup(self):
         features = self.observation_space.shape[-1]
         self.score, self.worth = small(features, 16), small(features, 16)
+
+
+@rejects("ScoreEach", says="in both networks")
+class SixteenUnitsForTheValues(Scores):
+    def setup(self):
+        super().setup()
+        self.worth = small(self.observation_space.shape[-1], 16)
+
+
+@rejects("ScoreEach", says="didn't change the values")
+class CutsTheValuesOffTheGradient(Scores):
+    def compute_values(self, batch, embeddings=None):
+        with torch.no_grad():
+            return super().compute_values(batch)
 
 
 @rejects("ScoreEach")
@@ -282,6 +321,31 @@ class Writes(RLlibCallback):
     def on_episode_end(self, *, episode, prev_episode_chunks, metrics_logger, **kwargs):
         self.log(metrics_logger, "arrived", self.arrived(episode))
         self.log(metrics_logger, "steps_back", self.back(episode, prev_episode_chunks))
+
+
+@accepts("Diary")
+class CountsOneByOneAndLogsADict(RLlibCallback):
+    def on_episode_end(self, *, episode, prev_episode_chunks, metrics_logger, **kwargs):
+        back = sum(int(action == 0) for chunk in [episode, *prev_episode_chunks] for action in chunk.get_actions())
+        metrics_logger.log_dict({"arrived": int(episode.is_terminated), "steps_back": back}, reduce="mean")
+
+
+@rejects("Diary", says='"steps_back"')
+class LeavesOutTheLastChunk(Writes):
+    def back(self, episode, earlier):
+        return int(np.sum(actions_of(earlier) == 0)) if earlier else 0
+
+
+@rejects("Diary", says="the mean")
+class LogsSums(Writes):
+    def log(self, logger, name, value):
+        logger.log_value(name, value, reduce="sum")
+
+
+@rejects("Diary", says='"steps_back"')
+class TheFractionOfStepsBack(Writes):
+    def back(self, episode, earlier):
+        return float(np.mean(actions_of([*earlier, episode]) == 0))
 
 
 @rejects("Diary", says='"steps_back"')
@@ -360,6 +424,50 @@ class KeepsTheObservation(Hints):
         return obs, reward, terminated, truncated, info
 
 
+@accepts("Shaped")
+class MultipliesByWhetherTheEpisodeContinues(gymnasium.Wrapper):
+    def __init__(self, env, potential, gamma):
+        super().__init__(env)
+        self.height, self.discount = potential, gamma
+
+    def reset(self, **kwargs):
+        result = super().reset(**kwargs)
+        self.heights = [self.height(result[0])]
+        return result
+
+    def step(self, action):
+        obs, reward, *ends, info = super().step(action)
+        self.heights.append(self.height(obs) * (not ends[0]))
+        return obs, reward + self.discount * self.heights[-1] - self.heights[-2], *ends, info
+
+
+@rejects("Shaped")
+class TruncationComesFirst(Hints):
+    def after(self, obs, terminated, truncated):
+        return self.potential(obs) if truncated or not terminated else 0.0
+
+
+@rejects("Shaped")
+class TheSignsAreTurnedAround(Hints):
+    def hint(self, reward, before, after):
+        return reward + before - self.gamma * after
+
+
+@rejects("Shaped")
+class TheShapedRewardReplacesTheOther(Hints):
+    def hint(self, reward, before, after):
+        return self.gamma * after - before
+
+
+@rejects("Shaped")
+class NeverUpdatesThePotentialBefore(Hints):
+    def step(self, action):
+        before = self.before
+        result = super().step(action)
+        self.before = before
+        return result
+
+
 @rejects("Shaped", says="Pass both on")
 class ForgetsTheSeed(Hints):
     def reset(self, *, seed=None, options=None):
@@ -372,7 +480,7 @@ class PassesOnlyTheSeedOn(Hints):
         return super().reset(seed=seed)
 
 
-@rejects("Shaped", says="observation and info")
+@rejects("Shaped", says="the observation and the info")
 class ForgetsTheInfoOfReset(Hints):
     def reset(self, *, seed=None, options=None):
         return super().reset(seed=seed, options=options)[0], {}

@@ -62,6 +62,7 @@ FIELD = [
     (r"\bscores?\b", "ch10", '"logits"', "The actor scores the actions."),
     (r"\bweights (that )?travel\b", "ch10", '"are sent"', "The weights travel once."),
     (r"\bdr(aws?|ew|awn|awing) (\w+ )?actions?\b", "ch11", '"sample"', "It draws its actions."),
+    (r"\b(praise[ds]?|praising)\b", "ch14", '"bonus"', "It praises each step."),
     (r"\bdice\b", "", '"randomness"', "The dice decide."),
     (r"\btwo clocks\b", "", '"wall-clock time"', "There are two clocks."),
     (rf"\ba training\b(?! ({_TRAINING})\b)", "", '"a training run"', "A training ends."),
