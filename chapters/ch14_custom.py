@@ -276,10 +276,9 @@ print(f"return at the end: {queue_curves['default network']['episode_return_mean
 # %% [markdown]
 r"""
 The default network learns, but slowly, because it has to discover twelve times, once for each node, that a full queue is bad.
-You know that inputs 7 and 10 both describe a queue, so build that into the network: **one small network scores a node, and the same network scores every node**.
-Using the same weights in several places is called [*weight sharing*](../docs/glossary.md#weight-sharing).
+You know that inputs 7 and 10 both describe a queue, so build that into the network with [*weight sharing*](../docs/glossary.md#weight-sharing): **the same small network scores every node**.
 
-![The same small network is applied to each row of the table and gives each node a score; a second network gives each node a number, and the mean of these numbers is the value](../img/ch14_scores.svg)
+![One small network scores each row of the table; a second one gives each row a number, and their mean is the value](../img/ch14_scores.svg)
 
 A module for PPO has three parts:
 
@@ -374,7 +373,7 @@ if passed("ScoreEach"):
 
 # %% [markdown]
 r"""
-If the two modules were equally good, all five runs of one would beat all five of the other in one such experiment of 126, so bands that are apart at the end are hardly luck.
+If the two modules were equally good, all five runs of one would beat all five of the other in one experiment of 126, so bands that end apart are hardly luck.
 With two runs of each, that happens in one experiment of three.
 If the bands overlap, run more seeds.
 Always say how many there are, because more seeds can only widen a band from worst to best.
@@ -409,7 +408,7 @@ if passed("ScoreEach"):
 
 # %% [markdown]
 r"""
-`ScoreEach` is about as good with 40 nodes as with twelve, while the default network can't even read such a table.
+`ScoreEach` is about as good with 40 nodes as with twelve, but the default network can't read such a table.
 """
 
 # %%
@@ -430,7 +429,7 @@ Nothing else earns anything, and after 80 steps the episode is truncated.
 You'll try several rewards, whose returns can't be compared, so measure what you want to know: **how many episodes reach the exit?**
 
 RLlib calls your code at many points, such as `on_episode_step`, `on_episode_end`, and `on_train_result`.
-Callbacks about an episode receive it and a [`metrics_logger`](../docs/glossary.md#metrics-logger).
+Callbacks that concern an episode receive that episode and a [`metrics_logger`](../docs/glossary.md#metrics-logger).
 What you log there from any EnvRunner comes back in `result["env_runners"]`.
 Three details matter:
 
@@ -447,7 +446,7 @@ Three details matter:
 
 # %% [markdown]
 r"""
-Write `Diary`, a callback that logs two numbers for each episode that ends, with their mean as the summary:
+Write `Diary`, a callback that logs two numbers for each episode that ends, and summarizes each by its mean:
 
 - `"arrived"` is 1 if the episode terminated, and 0 if it was truncated.
 - `"steps_back"` is how many times the agent took action 0, a step to the left, **in the whole episode**.
@@ -542,9 +541,9 @@ The return rises, but hardly any episode reaches the exit.
 Even the random walk at the start of training collects about 20, because half of its steps lead nearer, while the shortest path to the exit earns only 14.
 So PPO learns to stay away from the exit.
 
-A step forward earns 0.5, a step back costs nothing, and the exit ends the episode, so the best the agent can do is step to and fro until time runs out.
+A step forward earns 0.5, a step back costs nothing, and the exit ends the episode, so the agent learns to step to and fro until time runs out.
 This is [*reward hacking*](../docs/glossary.md#reward-hacking): collecting reward in a way that its author didn't intend.
-Without the callback, you would have seen only the plot on the left.
+Without the callback, you'd have seen only the left plot.
 """
 
 # %%
@@ -571,7 +570,7 @@ $$\sum_t \gamma^t r'_t = \sum_t \gamma^t r_t - \Phi(s_0).$$
 
 $\Phi(s_0)$ doesn't depend on what the agent does, so the best policy is still the best, but now each step shows whether it was progress.
 
-![A bonus pays on the way up and takes nothing on the way down, so a round trip earns; a potential takes back on the way down what it paid on the way up](../img/ch14_shaping.svg)
+![A bonus pays for every round trip; a potential takes back on the way down what it paid on the way up](../img/ch14_shaping.svg)
 
 **Predict:** with $\gamma = 0.99$, an agent steps from a potential of 0.5 to one of 0.6, and back again.
 Neither step earns a reward from the environment.
@@ -659,7 +658,7 @@ if passed("Shaped") and passed("Diary"):
 r"""
 Now the agent reaches the exit.
 The last step takes back all that the potential has paid on the way.
-What remains is a little less than 1, because RLlib reports the return without discounting it: every step but the last costs 1% of the potential that it reaches.
+The remaining return is a little less than 1, because RLlib reports the return without discounting it: every step but the last costs 1% of the potential that it reaches.
 Log the arrivals all the same, because an episode that is truncated one square before the exit keeps almost the whole potential.
 
 Here are the paths of the three agents, each of which takes its most probable action.
@@ -704,7 +703,7 @@ r"""
 So far, everything has run in the notebook's process.
 To move the EnvRunners into processes of their own, or to other machines, you only change `num_env_runners`.
 Ray pickles a class from a notebook *by value*, so its code is sent with the config.
-In a real project, put such classes into a package that is installed on every node or comes with a runtime environment ([Chapter 6](ch06_cluster.ipynb)).
+In a real project, put such classes into a package, installed on every node or shipped with a runtime environment ([Chapter 6](ch06_cluster.ipynb)).
 If you edit a class after `build_algo`, the running algorithm keeps the old version.
 
 Older tutorials have custom models, filters, and `on_postprocess_trajectory` instead: see [Old names](../docs/old_names.md).
@@ -722,9 +721,8 @@ r"""
 ## Traps
 
 - **Inputs far beyond $-1$ and 1** make a task look as if it couldn't be learned.
-- **If a connector changes only the batch,** the learner trains on other observations than the module acted on.
+- **If a connector changes only the batch,** the learner trains on other observations than those the module acted on.
 - **Values of shape [B, 1]** raise no error, but they spoil the critic.
-- **`vf_clip_param=10`, the default,** keeps the critic from learning from large errors, and a bonus can make returns large.
 - **`on_episode_end` receives only the last chunk**, and `log_value` without `reduce=` reports a moving average.
 - **A bonus that nothing takes back** is collected until time runs out.
 - **`terminated` and `truncated`** must be told apart for a potential, too.
