@@ -184,12 +184,69 @@ def test_rllib_evaluates_on_a_log_by_the_loss_or_by_importance_sampling_which_re
     assert "Columns.ACTION_LOGP" in inspect.getsource(runner)
 
 
-def test_rllib_has_cql_and_iql():
-    from ray.rllib.algorithms.cql import CQLConfig
-    from ray.rllib.algorithms.iql import IQLConfig
+def pre_evaluated(**more):
+    """Return what RLlib's importance sampling makes of the columns of three steps."""
+    from ray.rllib.algorithms.marwil import MARWILConfig
+    from ray.rllib.offline.offline_policy_evaluation_runner import OfflinePolicyPreEvaluator
 
-    assert CQLConfig().algo_class
-    assert IQLConfig().algo_class
+    reader = object.__new__(OfflinePolicyPreEvaluator)
+    reader.config = MARWILConfig()
+    obs = np.zeros((3, 4), np.float32)
+    rows = {"eps_id": np.zeros(3, int), "obs": obs, "new_obs": obs + 1, "actions": np.zeros(3, int)}
+    rows |= {"rewards": np.ones(3), "terminateds": np.array([False, False, True]), "truncateds": np.zeros(3, bool)}
+    return reader(rows | more)["episodes"]
+
+
+def test_importance_sampling_without_action_logp_raises_a_key_error():
+    with pytest.raises(KeyError, match="action_logp"):
+        pre_evaluated()
+    assert [step["action_logp"] for step in pre_evaluated(action_logp=np.full(3, -0.7))] == [[-0.7]] * 3
+
+
+def test_importance_sampling_weights_the_actions_that_the_new_policy_samples():
+    from ray.rllib.offline.offline_policy_evaluation_runner import OfflinePolicyEvaluationRunner
+
+    source = inspect.getsource(OfflinePolicyEvaluationRunner._evaluate)
+    assert "actions = action_dist.sample()" in source
+    assert "action_logp = action_dist.logp(actions)" in source
+
+
+def test_cql_and_iql_train_with_continuous_actions_only():
+    from ray.rllib.algorithms.cql import CQLConfig
+    from ray.rllib.algorithms.cql.torch.default_cql_torch_rl_module import DefaultCQLTorchRLModule
+    from ray.rllib.algorithms.iql import IQLConfig
+    from ray.rllib.algorithms.iql.torch.default_iql_torch_rl_module import DefaultIQLTorchRLModule
+
+    assert CQLConfig().get_default_rl_module_spec().module_class is DefaultCQLTorchRLModule
+    assert "self.action_space.low" in inspect.getsource(DefaultCQLTorchRLModule._forward_train)
+    assert not hasattr(gymnasium.spaces.Discrete(2), "low")
+    assert IQLConfig().get_default_rl_module_spec().module_class is DefaultIQLTorchRLModule
+    module = object.__new__(DefaultIQLTorchRLModule)
+    module.__dict__["action_space"] = gymnasium.spaces.Discrete(2)
+    with pytest.raises(ValueError, match="Only continuous action spaces"):
+        module._forward_train({})
+
+
+def test_bc_keeps_all_prepared_batches_and_marwil_does_not():
+    from ray.rllib.algorithms.bc import BCConfig
+    from ray.rllib.algorithms.marwil import MARWILConfig
+
+    assert BCConfig().materialize_mapped_data
+    assert not MARWILConfig().materialize_mapped_data
+
+
+def test_ray_data_guarantees_no_order_by_default_and_a_split_does_not_shuffle():
+    from ray.data import Dataset, ExecutionOptions
+
+    assert ExecutionOptions().preserve_order is False
+    assert inspect.signature(Dataset.train_test_split).parameters["shuffle"].default is False
+
+
+def test_without_an_env_runner_there_is_no_module_to_get():
+    from types import SimpleNamespace
+
+    with pytest.raises(AttributeError):
+        Algorithm.get_module(SimpleNamespace(env_runner=None, env_runner_group=None))
 
 
 # Chapter 16
