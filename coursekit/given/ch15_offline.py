@@ -14,34 +14,35 @@ from coursekit.ray_bridge.rendezvous import expect_ray
 
 Operator = Callable[[np.ndarray], np.ndarray]
 CARTPOLE = "CartPole-v1"
+REPEATS = 67
 
 
 def expert(obs: np.ndarray) -> np.ndarray:
-    """Return the actions of an operator who looks at everything; `obs` is [4] or [B, 4]."""
+    """Return the actions of an operator who uses all four numbers; `obs` is [4] or [B, 4]."""
     return np.asarray(obs @ np.array([0.1, 0.25, 1.0, 0.5]) > 0).astype(int)
 
 
 def novice(obs: np.ndarray) -> np.ndarray:
-    """Return the actions of an operator who only looks where the pole leans; `obs` is [4] or [B, 4]."""
+    """Return the actions of an operator who uses only the lean; `obs` is [4] or [B, 4]."""
     return np.asarray(obs[..., 2] > 0).astype(int)
 
 
 class Shaky:
-    """The expert with a trembling hand: this share of the actions are coin flips."""
+    """The expert with a trembling hand: this fraction of the actions are coin flips."""
 
     def __init__(self, share: float, seed: int = 0):
-        self._share, self._dice = share, np.random.default_rng(seed)
+        self._share, self._rng = share, np.random.default_rng(seed)
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
         """Return the actions for observations [B, 4]."""
-        flips = self._dice.integers(2, size=obs.shape[:-1])
-        return np.where(self._dice.random(obs.shape[:-1]) < self._share, flips, expert(obs))
+        flips = self._rng.integers(2, size=obs.shape[:-1])
+        return np.where(self._rng.random(obs.shape[:-1]) < self._share, flips, expert(obs))
 
 
 def play(operator: Operator, seeds: Sequence[int]) -> list[dict]:
     """Return an episode of CartPole for each seed: seed, obs [T+1, 4], actions [T], rewards [T], terminated.
 
-    All are played side by side; `operator` gets the observations of all, shape [B, 4], and returns actions [B].
+    All episodes run side by side; `operator` takes the observations of all of them, shape [B, 4], and returns actions [B].
     """
     envs = [gymnasium.make(CARTPOLE, disable_env_checker=True) for _ in seeds]
     now = np.array([env.reset(seed=int(seed))[0] for env, seed in zip(envs, seeds, strict=True)], np.float32)
@@ -68,7 +69,7 @@ def play(operator: Operator, seeds: Sequence[int]) -> list[dict]:
 
 
 def greedy(network: Any) -> Operator:
-    """Return the operator who always does what the network finds most probable."""
+    """Return the policy that always takes the network's most probable action."""
     import torch
 
     def act(obs: np.ndarray) -> np.ndarray:
@@ -84,7 +85,7 @@ def mean_return(operator: Operator, episodes: int = 10, seed: int = 10_000) -> f
 
 
 def rows_of(episodes: list[dict]) -> list[dict]:
-    """Return one row for each step, with the column names that RLlib expects."""
+    """Return one row per transition, with the column names that RLlib reads."""
     rows = []
     for episode in episodes:
         last = len(episode["actions"]) - 1
@@ -105,32 +106,32 @@ def rows_of(episodes: list[dict]) -> list[dict]:
 
 
 def mixed(seed: int, novices: int = 250, experts: int = 3) -> list[dict]:
-    """Return the episodes of a shift of many novices, and of an expert who rarely comes."""
+    """Return many episodes of the novice and a few of the expert."""
     return play(novice, range(seed, seed + novices)) + play(expert, range(seed + novices, seed + novices + experts))
 
 
-def write_logs(folder: Path, seed: int = 0) -> None:
-    """Write the logs of four shifts as Parquet files, one folder each: expert, shaky, mixed, coins."""
+def write_datasets(folder: Path, seed: int = 0) -> None:
+    """Write four datasets as Parquet files, one folder each: expert, shaky, mixed, coins."""
     import ray.data
 
-    shifts = {
+    datasets = {
         "expert": play(expert, range(seed, seed + 12)),
         "shaky": play(Shaky(0.5, seed), range(seed, seed + 40)),
         "mixed": mixed(seed),
         "coins": play(Shaky(1.0, seed), range(seed, seed + 150)),
     }
     weather = np.random.default_rng(seed).uniform(5, 30, size=40).round(2)
-    for name, episodes in shifts.items():
+    for name, episodes in datasets.items():
         rows = rows_of(episodes)
         if name == "shaky":  # this crane has a thermometer
             rows = [row | {"temperature": float(weather[row["eps_id"] - seed])} for row in rows]
         into = ray.data.from_items(rows, override_num_blocks=2)
-        # To overwrite, or a second run of the cell would add its rows to those that are there.
+        # Overwrite, because a second run of the cell would otherwise add its rows to those in the folder.
         into.write_parquet(str(folder / name), mode=ray.data.SaveMode.OVERWRITE)
 
 
 def with_motor(rows: Any) -> Any:
-    """Return a log whose observations have a fifth number: what the motor's meter wrote beside each row, in newtons."""
+    """Return a dataset whose observations have a fifth number: what the motor's meter showed when the row was written, in newtons."""
     import ray.data
 
     wide = [
@@ -141,7 +142,7 @@ def with_motor(rows: Any) -> Any:
 
 
 class WithMeter:
-    """An operator who sees a fifth number, what the motor's meter shows when the action is chosen: 0 before the first."""
+    """A policy that sees a fifth number, what the motor's meter shows when the action is chosen: 0 before the first."""
 
     def __init__(self, operator: Operator):
         self._operator, self._last = operator, np.zeros(1, np.float32)
@@ -154,13 +155,13 @@ class WithMeter:
 
 
 def return_with_meter(operator: Operator, episodes: int = 10, seed: int = 10_000) -> float:
-    """Return the mean return on a crane whose observations have the meter's number as the fifth."""
+    """Return the mean return on a crane whose observations have the meter's value as the fifth number."""
     seeds = range(seed, seed + episodes)
     return float(np.mean([sum(play(WithMeter(operator), [one])[0]["rewards"]) for one in seeds]))
 
 
 def calm_data() -> None:
-    """Make Ray Data fit a laptop: no progress bars, and no 32 processes to look into two small files."""
+    """Make Ray Data fit a laptop: no progress bars, and no 32 processes that read two small files."""
     import ray.data
 
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -169,38 +170,43 @@ def calm_data() -> None:
     context.use_datasource_v2 = False  # its reader starts 32 actors for the footers, however few files there are
 
 
-def brain(inputs: int = 4) -> Any:
-    """Return a new network: observations [B, inputs] to two scores [B, 2], one for each action."""
+def small_network(inputs: int = 4) -> Any:
+    """Return a new network: observations [B, inputs] to two outputs [B, 2], one for each action."""
     from torch import nn
 
     return nn.Sequential(nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 2))
+
+
+write_logs, brain = write_datasets, small_network  # as notebooks of 0.2 import them; this line goes with 0.4
 
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
 class Tape(gymnasium.Env):
-    """An environment that plays a fixed script, whatever the actions are; the seed of `reset` is the number of the episode.
+    """An environment that plays a fixed script, whatever the actions are; the seed of `reset` chooses the episode.
 
-    Like many a simulator it has one array for its observations, which it overwrites at each step. `episodes` is a list of
-    dicts: `obs` [T+1, 3], `rewards` [T], `end` ("terminated" or "truncated").
+    Like some simulators, it has one array for its observations, which it overwrites at each step. `episodes` is a list of
+    dicts: `seed`, `obs` [T+1, 3], `rewards` [T], `end` ("terminated", "truncated", or "terminated and truncated").
     """
 
     observation_space = gymnasium.spaces.Box(-9, 9, (3,), np.float32)
     action_space = gymnasium.spaces.Discrete(1000)
 
     def __init__(self, episodes: list[dict]):
-        self._episodes, self._array = episodes, np.zeros(3, np.float32)
+        self._episodes = {episode["seed"]: episode for episode in episodes}
+        self._array = np.zeros(3, np.float32)
 
     def __setstate__(self, state: dict) -> None:
         """Come out of a pickle with an array to write into: in a task, those from the object store are read-only."""
         self.__dict__ |= state | {"_array": state["_array"].copy()}
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
-        """Start the episode with this number."""
-        if seed is None:
-            raise ValueError("reset needs the seed of the episode: env.reset(seed=seed).")
-        self._tape, self._step = self._episodes[int(seed)], 0
+        """Start the episode of this seed."""
+        if seed not in self._episodes:
+            known = sorted(self._episodes)
+            raise ValueError(f"The environment was reset with seed={seed}; the seeds of this dataset are {known}.")
+        self._tape, self._step = self._episodes[seed], 0
         self._array[:] = self._tape["obs"][0]
         return self._array, {}
 
@@ -212,17 +218,17 @@ class Tape(gymnasium.Env):
         over = self._step == len(self._tape["rewards"])
         self._array[:] = self._tape["obs"][self._step]
         reward = float(self._tape["rewards"][self._step - 1])
-        terminated, truncated = (over and self._tape["end"] == end for end in ("terminated", "truncated"))
+        terminated, truncated = (over and end in self._tape["end"] for end in ("terminated", "truncated"))
         return self._array, reward, terminated, truncated, {}
 
 
 def tape_action(obs: np.ndarray) -> int:
-    """Return what the operator of the tape does: a number that tells for which observation it was."""
+    """Return what the operator of the tape does: a number that shows which observation it was for."""
     return round(abs(float(obs[0])) * 100)
 
 
 class Row(TypedDict):
-    """A row of a log."""
+    """A row of a dataset."""
 
     eps_id: float | str | bytes
     t: float
@@ -249,7 +255,7 @@ def recorded(record: Callable, episodes: list[dict], files: int) -> Recorded:
     expect_ray()
     calm_data()
     with tempfile.TemporaryDirectory(prefix="coursekit-", ignore_cleanup_errors=True) as folder:
-        record(Tape(episodes), tape_action, list(range(len(episodes))), f"{folder}/log", files)
+        record(Tape(episodes), tape_action, [episode["seed"] for episode in episodes], f"{folder}/rows", files)
         found = sorted(path for path in Path(folder).rglob("*") if path.is_file())
         tables = [pyarrow.parquet.read_table(path) for path in found if path.suffix == ".parquet"]
         return {
@@ -260,17 +266,17 @@ def recorded(record: Callable, episodes: list[dict], files: int) -> Recorded:
 
 
 def _plain(row: dict) -> dict:
-    """Return a row whose values can travel: an array of any kind as a list."""
+    """Return a row of plain values: an array of any kind as a list."""
     return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in row.items()}
 
 
 def wired(obs: np.ndarray, wiring: dict) -> np.ndarray:
-    """Return observations as a crane shows them whose cables are connected another way: other order, other signs."""
+    """Return observations as a crane with other cables shows them: in another order, with other signs."""
     return np.asarray(obs, np.float32)[..., wiring["order"]] * np.array(wiring["signs"], np.float32)
 
 
 class Trained(TypedDict):
-    """What came back from a training; of a network its scores, and the actions that it plays in three episodes."""
+    """What came back from a training run: if it's a network, its outputs, and its actions in three episodes."""
 
     returned: str
     scores: np.ndarray
@@ -278,10 +284,10 @@ class Trained(TypedDict):
 
 
 def trained(trains: Callable, shift: str, wiring: dict, seed: int, epochs: int, asked: np.ndarray) -> Trained:
-    """Return what the network that `trains` returns says of the observations `asked`, and the actions it plays.
+    """Return what the network that `trains` returns says of the observations `asked`, and the actions it takes.
 
-    The log is of another crane: the cables of its observations are swapped, and perhaps left and right. `played` has the
-    network's actions in three episodes, of the seeds after `seed`.
+    The dataset is from another crane: the numbers of its observations are swapped, and perhaps left and right. `played` has
+    the network's actions in three episodes, of seeds from `seed + 1000` on.
     """
     import ray.data
     import torch
@@ -297,7 +303,7 @@ def trained(trains: Callable, shift: str, wiring: dict, seed: int, epochs: int, 
         | {"actions": row["actions"] ^ wiring["swap"]}
         for row in rows_of(episodes)
     ]
-    network = trains(ray.data.from_items(rows, override_num_blocks=2), brain(), epochs)
+    network = trains(ray.data.from_items(rows, override_num_blocks=2), small_network(), epochs)
     if not isinstance(network, torch.nn.Module):
         return {"returned": type(network).__name__, "scores": np.zeros(0), "played": []}
     with torch.no_grad():
@@ -314,9 +320,9 @@ def trained(trains: Callable, shift: str, wiring: dict, seed: int, epochs: int, 
 
 
 def probabilities(trains: Callable, places: np.ndarray, pushes: np.ndarray, seed: int, epochs: int) -> list[float]:
-    """Return the probabilities of the action 1 at `places` [4, 4], by the network that `trains` returns.
+    """Return the probabilities of action 1 at `places` [4, 4], by the network that `trains` returns.
 
-    Its log has 400 rows for each place, whose actions are those of `pushes` [4, 4], again and again.
+    Its dataset has `REPEATS` rows for each place and operator, whose actions are those of `pushes` [4, operators].
     """
     import ray.data
     import torch
@@ -327,18 +333,18 @@ def probabilities(trains: Callable, places: np.ndarray, pushes: np.ndarray, seed
     rows = [
         {"eps_id": number, "t": 0, "obs": obs, "actions": int(action), "rewards": 1.0, "new_obs": obs}
         | {"terminateds": True, "truncateds": False}
-        for number in range(100)
+        for number in range(REPEATS)
         for obs, actions in zip(places, pushes, strict=True)
         for action in actions
     ]
     rows = [rows[place] for place in np.random.default_rng(seed).permutation(len(rows))]
-    network = trains(ray.data.from_items(rows, override_num_blocks=2), brain(), epochs)
+    network = trains(ray.data.from_items(rows, override_num_blocks=2), small_network(), epochs)
     with torch.no_grad():
         return list(network(torch.as_tensor(places)).softmax(-1)[:, 1].tolist())
 
 
 def replayed(actions: Sequence[int], seed: int) -> float:
-    """Return what these actions earn in CartPole, in an episode of this seed; all but 1 push to the left."""
+    """Return what these actions earn in CartPole, in an episode of this seed; all actions but 1 push left."""
     env = gymnasium.make(CARTPOLE, disable_env_checker=True)
     env.reset(seed=seed)
     earned = 0.0

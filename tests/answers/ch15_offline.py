@@ -1,9 +1,12 @@
 """Right and wrong answers of chapter 15."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas
 import ray
 import torch
+from sklearn.model_selection import GroupShuffleSplit
 from torch import nn
 
 from tests.answers import accepts, rejects
@@ -48,7 +51,15 @@ def plays_each_episode_in_a_task(env, policy, seeds, folder, files):
     ray.data.from_items(seeds).flat_map(played).repartition(files).write_parquet(folder)
 
 
-@rejects("record", says="the simulator's own array, or a copy?")
+@accepts("record")
+def writes_each_file_with_pandas(env, policy, seeds, folder, files):
+    Path(folder).mkdir(exist_ok=True)
+    frame = pandas.DataFrame(rows_of(env, policy, seeds))
+    for number, some in enumerate(np.array_split(np.arange(len(frame)), files)):
+        frame.iloc[some].to_parquet(f"{folder}/{number}.parquet")
+
+
+@rejects("record", says="keeps the simulator's own array")
 def keeps_no_copies(env, policy, seeds, folder, files):
     write(rows_of(env, policy, seeds, keep=lambda obs: obs), folder, files)
 
@@ -73,6 +84,17 @@ def repeats_the_observation(env, policy, seeds, folder, files):
 def one_flag_for_both_ends(env, policy, seeds, folder, files):
     done = {"terminateds": lambda row: row["terminateds"] or row["truncateds"], "truncateds": lambda row: False}
     write(rows_of(env, policy, seeds, **done), folder, files)
+
+
+@rejects("record", says="`env.step` returned [True, True]")
+def truncated_only_where_not_terminated(env, policy, seeds, folder, files):
+    cut = {"truncateds": lambda row: row["truncateds"] and not row["terminateds"]}
+    write(rows_of(env, policy, seeds, **cut), folder, files)
+
+
+@rejects("record", says="was reset with seed=0")
+def resets_with_the_number_of_the_episode(env, policy, seeds, folder, files):
+    write(rows_of(env, policy, range(len(seeds))), folder, files)
 
 
 @rejects("record")
@@ -112,10 +134,32 @@ def writes_nothing(env, policy, seeds, folder, files):
 
 @accepts("hold_out")
 def shuffles_a_sorted_list(eps_ids, share, seed):
-    episodes = sorted({int(name) for name in eps_ids})
+    episodes = sorted(set(eps_ids.tolist()))
     np.random.default_rng(seed).shuffle(episodes)
     chosen = set(episodes[: round(share * len(episodes))])
-    return np.array([int(name) in chosen for name in eps_ids])
+    return np.array([name in chosen for name in eps_ids.tolist()])
+
+
+@accepts("hold_out")
+def splits_groups_with_scikit_learn(eps_ids, share, seed):
+    count = round(share * len(np.unique(eps_ids)))
+    [(_, held_out)] = GroupShuffleSplit(1, test_size=count, random_state=seed).split(eps_ids, groups=eps_ids)
+    return np.isin(np.arange(len(eps_ids)), held_out)
+
+
+@rejects("hold_out", says="`round(0.25 * 10)` is 2")
+def rounds_halves_up(eps_ids, share, seed):
+    return chosen(eps_ids, int(share * len(np.unique(eps_ids)) + 0.5), seed)
+
+
+@rejects("hold_out")
+def marks_the_rows_to_train_on(eps_ids, share, seed):
+    return ~shuffles_a_sorted_list(eps_ids, share, seed)
+
+
+@rejects("hold_out")
+def reads_an_id_as_a_number(eps_ids, share, seed):
+    return shuffles_a_sorted_list(eps_ids.astype(int), share, seed)
 
 
 @rejects("hold_out")
@@ -130,23 +174,23 @@ def in_the_order_of_the_rows(eps_ids, share, seed):
     return np.isin(eps_ids, chosen)
 
 
-def drawn(eps_ids, count, seed):
+def chosen(eps_ids, count, seed):
     return np.isin(eps_ids, np.random.default_rng(seed).permutation(np.unique(eps_ids))[:count])
 
 
 @rejects("hold_out")
 def cuts_the_fraction_off(eps_ids, share, seed):
-    return drawn(eps_ids, int(share * len(np.unique(eps_ids))), seed)
+    return chosen(eps_ids, int(share * len(np.unique(eps_ids))), seed)
 
 
 @rejects("hold_out")
 def always_rounds_up(eps_ids, share, seed):
-    return drawn(eps_ids, int(np.ceil(share * len(np.unique(eps_ids)))), seed)
+    return chosen(eps_ids, int(np.ceil(share * len(np.unique(eps_ids)))), seed)
 
 
 @accepts("hold_out")
 def returns_a_list(eps_ids, share, seed):
-    return drawn(eps_ids, round(share * len(np.unique(eps_ids))), seed).tolist()
+    return chosen(eps_ids, round(share * len(np.unique(eps_ids))), seed).tolist()
 
 
 @rejects("hold_out")
@@ -186,7 +230,7 @@ def learn(rows, network, epochs, loss_of, lr=0.01, size=128):
     return network
 
 
-def surprise(network, batch):
+def cross_entropy(network, batch):
     return nn.functional.cross_entropy(network(batch["obs"]), batch["actions"])
 
 
@@ -204,7 +248,25 @@ def in_numpy_with_its_own_shuffling(rows, network, epochs):
     return network
 
 
-@rejects("clone", says="it is too sure")
+@accepts("clone")
+def with_one_logit(rows, network, epochs):
+    def binary(network, batch):
+        logits = network(batch["obs"])
+        return nn.functional.binary_cross_entropy_with_logits(logits[:, 1] - logits[:, 0], batch["actions"].float())
+
+    return learn(rows, network, epochs, binary)
+
+
+@rejects("clone", says="Minimize the cross-entropy")
+def minimizes_the_squared_error(rows, network, epochs):
+    def squared(network, batch):
+        wanted = nn.functional.one_hot(batch["actions"], 2).float()
+        return nn.functional.mse_loss(network(batch["obs"]), wanted)
+
+    return learn(rows, network, epochs, squared)
+
+
+@rejects("clone", says="applies the softmax itself")
 def gives_the_loss_probabilities_instead_of_scores(rows, network, epochs):
     def squashed(network, batch):
         return nn.functional.cross_entropy(network(batch["obs"]).softmax(1), batch["actions"])
@@ -212,21 +274,29 @@ def gives_the_loss_probabilities_instead_of_scores(rows, network, epochs):
     return learn(rows, network, epochs, squashed)
 
 
-@rejects("clone", says="as often as")
+@rejects("clone", says="passes over the whole dataset")
 def goes_through_the_log_once(rows, network, epochs):
     return in_numpy_with_its_own_shuffling(rows, network, 1)
+
+
+@rejects("clone", says="With `obs` as the input")
+def takes_the_next_observation_as_the_input(rows, network, epochs):
+    def next_obs(network, batch):
+        return nn.functional.cross_entropy(network(batch["new_obs"]), batch["actions"])
+
+    return learn(rows, network, epochs, next_obs)
 
 
 @rejects("clone")
 def forgets_the_step(rows, network, epochs):
     for batch in rows.iter_torch_batches(batch_size=128):
-        surprise(network, batch).backward()
+        cross_entropy(network, batch).backward()
     return network
 
 
 @rejects("clone")
 def forgets_to_return(rows, network, epochs):
-    learn(rows, network, 1, surprise)
+    learn(rows, network, 1, cross_entropy)
 
 
 @rejects("clone")
@@ -249,7 +319,7 @@ def togo_of(eps_ids, t, rewards, gamma):
     return togo
 
 
-def heard(values, beta):
+def exponential(values, beta):
     weight = np.exp(beta * (values - values.mean()) / values.std())
     return weight / weight.mean()
 
@@ -262,32 +332,32 @@ def with_pandas(eps_ids, t, rewards, gamma, beta):
         for place, row in enumerate(own.index):
             later = own["reward"].to_numpy()[place:]
             togo[row] = float(np.sum(later * gamma ** np.arange(len(later))))
-    return heard(togo.to_numpy(), beta)
+    return exponential(togo.to_numpy(), beta)
 
 
 @rejects("weights")
 def forgets_to_discount(eps_ids, t, rewards, gamma, beta):
-    return heard(togo_of(eps_ids, t, rewards, 1.0), beta)
+    return exponential(togo_of(eps_ids, t, rewards, 1.0), beta)
 
 
-@rejects("weights", says="one episode runs on into the next")
+@rejects("weights", says="includes the next episode")
 def runs_on_into_the_next_episode(eps_ids, t, rewards, gamma, beta):
-    return heard(togo_of(eps_ids * 0, np.arange(len(t)), rewards, gamma), beta)
+    return exponential(togo_of(eps_ids * 0, np.arange(len(t)), rewards, gamma), beta)
 
 
 @rejects("weights", says="your weights were right")
 def trusts_the_order_of_the_rows(eps_ids, t, rewards, gamma, beta):
-    return heard(togo_of(eps_ids, np.arange(len(t)), rewards, gamma), beta)
+    return exponential(togo_of(eps_ids, np.arange(len(t)), rewards, gamma), beta)
 
 
 @rejects("weights", says="your weights were right")
 def returns_them_sorted(eps_ids, t, rewards, gamma, beta):
-    return heard(togo_of(eps_ids, t, rewards, gamma)[np.lexsort((t, eps_ids))], beta)
+    return exponential(togo_of(eps_ids, t, rewards, gamma)[np.lexsort((t, eps_ids))], beta)
 
 
-@rejects("weights", says="what came before it")
+@rejects("weights", says="the rewards before a transition")
 def what_came_before_instead_of_after(eps_ids, t, rewards, gamma, beta):
-    return heard(togo_of(eps_ids, -t, rewards, gamma), beta)
+    return exponential(togo_of(eps_ids, -t, rewards, gamma), beta)
 
 
 @rejects("weights")
@@ -305,34 +375,53 @@ def leaves_the_mean_as_it_is(eps_ids, t, rewards, gamma, beta):
 
 @rejects("weights", says="the return of its whole episode")
 def the_return_of_the_whole_episode(eps_ids, t, rewards, gamma, beta):
-    return heard(np.array([rewards[eps_ids == name].sum() for name in eps_ids]), beta)
+    return exponential(np.array([rewards[eps_ids == name].sum() for name in eps_ids]), beta)
 
 
 @rejects("weights", says="counts from the start of the episode")
 def discounts_from_the_start_of_the_episode(eps_ids, t, rewards, gamma, beta):
-    return heard(togo_of(eps_ids, t, rewards, gamma) * gamma**t, beta)
+    return exponential(togo_of(eps_ids, t, rewards, gamma) * gamma**t, beta)
 
 
-@rejects("weights", says="divides by one row less")
+@rejects("weights", says="divides by n - 1")
 def with_the_deviation_of_pandas(eps_ids, t, rewards, gamma, beta):
     togo = pandas.Series(togo_of(eps_ids, t, rewards, gamma))
     weight = np.exp(beta * (togo - togo.mean()) / togo.std())
     return (weight / weight.mean()).to_numpy()
 
 
+@rejects("weights")
+def standardizes_within_each_episode(eps_ids, t, rewards, gamma, beta):
+    togo = pandas.Series(togo_of(eps_ids, t, rewards, gamma)).groupby(eps_ids)
+    weight = np.exp(beta * togo.transform(lambda own: (own - own.mean()) / own.std(ddof=0)))
+    return (weight / weight.mean()).to_numpy()
+
+
+@rejects("weights")
+def leaves_out_the_reward_of_the_step(eps_ids, t, rewards, gamma, beta):
+    return exponential((togo_of(eps_ids, t, rewards, gamma) - rewards) / gamma, beta)
+
+
+@accepts("weights")
+def softmax_times_the_number_of_rows_in_32_bits(eps_ids, t, rewards, gamma, beta):
+    togo = torch.tensor(togo_of(eps_ids, t, rewards, gamma), dtype=torch.float32)
+    advantage = (togo - togo.mean()) / togo.std(correction=0)
+    return torch.softmax(beta * advantage, 0) * len(togo)
+
+
 @accepts("weights")
 def returns_a_column_of_pandas(eps_ids, t, rewards, gamma, beta):
-    return pandas.Series(heard(togo_of(eps_ids, t, rewards, gamma), beta))
+    return pandas.Series(exponential(togo_of(eps_ids, t, rewards, gamma), beta))
 
 
-# beats_the_teacher: weighed cloning
+# beats_the_teacher: weighted cloning
 
 
 @accepts("beats_the_teacher", long=True)
-def weighs_by_the_length_of_the_episode(rows, network, epochs):
+def weights_by_the_length_of_the_episode(rows, network, epochs):
     frame = rows.to_pandas()
     lengths = frame.groupby("eps_id")["t"].transform("max").to_numpy()
-    frame["weight"] = heard(lengths.astype(float), 2.0).astype(np.float32)
+    frame["weight"] = exponential(lengths.astype(float), 2.0).astype(np.float32)
     weighted = ray.data.from_pandas(frame[["obs", "actions", "weight"]])
 
     def loss(network, batch):
@@ -346,20 +435,41 @@ def weighs_by_the_length_of_the_episode(rows, network, epochs):
 def keeps_only_the_best_episodes(rows, network, epochs):
     frame = rows.to_pandas()
     best = frame.groupby("eps_id")["rewards"].transform("sum") > 200
-    return learn(ray.data.from_pandas(frame.loc[best, ["obs", "actions"]]), network, epochs, surprise)
+    return learn(ray.data.from_pandas(frame.loc[best, ["obs", "actions"]]), network, epochs, cross_entropy)
 
 
 @rejects("beats_the_teacher")
 def clones_them_all(rows, network, epochs):
-    return learn(rows, network, epochs, surprise)
+    return learn(rows, network, epochs, cross_entropy)
 
 
-@rejects("beats_the_teacher", says="outvote")
+@accepts("beats_the_teacher")
+def samples_by_weight(rows, network, epochs):
+    frame = rows.to_pandas()
+    strong = exponential(togo_of(*(frame[name].to_numpy() for name in ("eps_id", "t", "rewards")), 0.99), 3.0)
+    sampled = frame.sample(len(frame), replace=True, weights=strong, random_state=0)
+    return in_numpy_with_its_own_shuffling(ray.data.from_pandas(sampled), network, epochs)
+
+
+@rejects("beats_the_teacher", says="at least 70%", long=True)
+def multiplies_the_mean_of_the_losses(rows, network, epochs):
+    frame = rows.to_pandas()
+    strong = exponential(togo_of(*(frame[name].to_numpy() for name in ("eps_id", "t", "rewards")), 0.99), 3.0)
+    frame["weight"] = strong.astype(np.float32)
+    weighted = ray.data.from_pandas(frame[["obs", "actions", "weight"]])
+
+    def loss(network, batch):
+        return (batch["weight"] * nn.functional.cross_entropy(network(batch["obs"]), batch["actions"])).mean()
+
+    return learn(weighted, network, epochs, loss)
+
+
+@rejects("beats_the_teacher", says="more than 95%")
 def with_weights_too_weak(rows, network, epochs):
     frame = rows.to_pandas()
-    weak = heard(togo_of(*(frame[name].to_numpy() for name in ("eps_id", "t", "rewards")), 0.99), 0.3)
-    drawn = frame.sample(len(frame), replace=True, weights=weak, random_state=0)
-    return in_numpy_with_its_own_shuffling(ray.data.from_pandas(drawn), network, epochs)
+    weak = exponential(togo_of(*(frame[name].to_numpy() for name in ("eps_id", "t", "rewards")), 0.99), 0.3)
+    sampled = frame.sample(len(frame), replace=True, weights=weak, random_state=0)
+    return in_numpy_with_its_own_shuffling(ray.data.from_pandas(sampled), network, epochs)
 
 
 @rejects("beats_the_teacher")

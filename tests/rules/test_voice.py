@@ -81,6 +81,10 @@ FIELD = [
     (r"\b(the|an?|each|one|every|remote|of) runners?\b", "ch13", '"EnvRunner"', "Each runner waits."),
     (r"\bplay(s|ed)? (on|in|its|their|steps)\b", "ch13", '"sample" or "collect"', "Both play on."),
     (r"\bclones?\b", "ch15", '"the BC policy"', "The clone plays."),
+    (r"\b(a|the|its|their|each|of) clones?\b", "ch15", '"the BC policy"', "The clone plays."),
+    (r"(?<!\\)\blogs?\b(?![- ]prob)", "ch15", '"dataset"', "A log never answers."),
+    (r"\bweigh(s|ed|ing)?\b", "ch15", '"weight"', "Weigh each transition."),
+    (r"\boutvotes?\b", "ch15", '"outnumber", "have more weight"', "They outvote the expert."),
     (
         r"(?<!`)\b(colour|grey|behaviour|neighbour|favour|centre|licence|programme)s?\b",
         "",
