@@ -10,7 +10,7 @@ A cloned policy follows the majority of its data, and only an evaluation in the 
 
 - record experience in Parquet files, in the form that RLlib reads;
 - inspect a dataset before you train on it, and hold out whole episodes for testing;
-- clone a policy, and tell what its loss shows from what only an evaluation shows;
+- clone a policy, and tell what its loss shows and what only an evaluation shows;
 - find the column that makes the loss perfect and the policy useless;
 - give good transitions more weight, so that the policy beats the average of its dataset;
 - learn values from a dataset without trusting actions that aren't in it;
@@ -70,7 +70,7 @@ The crane's two operators see the position $x$, the speed $v$, the lean $\varphi
 - the **expert** pushes right if $0.1\,x + 0.25\,v + \varphi + 0.5\,\dot\varphi > 0$, and left otherwise;
 - the **novice** pushes right if $\varphi > 0$, and left otherwise.
 
-A policy that collected a dataset, like theirs, is called its [behavior policy](../docs/glossary.md#behavior-policy).
+The policy that collected a dataset, such as one of these two, is the dataset's [behavior policy](../docs/glossary.md#behavior-policy).
 `mean_return` runs ten episodes, always from the same ten starting states:
 """
 
@@ -80,7 +80,7 @@ for operator in (expert, novice):
 
 # %% [markdown]
 r"""
-The novice moves the cart to the side where the load leans, which is right, but ignores how fast the load is falling.
+The novice moves the cart to the side where the load leans, which helps, but ignores how fast the load is falling.
 """
 
 # %%
@@ -102,21 +102,21 @@ RLlib reads these columns, except for `t`, which our own code needs:
 |---|---|
 | `eps_id` | the episode's ID, a number or a string: the same in all of its rows, and in no others |
 | `t` | the number of the step in its episode, starting at 0 |
-| `obs` | the observation *from which the action was chosen* |
-| `actions`, `rewards` | the action, and the reward for the step |
+| `obs` | the observation that the policy got *when it chose the action* |
+| `actions`, `rewards` | the action, and the step's reward |
 | `new_obs` | the observation after the step; at an episode's end, no other column has it |
-| `terminateds`, `truncateds` | whether the episode terminated at this step, and whether it was truncated ([Chapter 7](ch07_environments.ipynb)) |
+| `terminateds`, `truncateds` | whether this step terminated or truncated the episode ([Chapter 7](ch07_environments.ipynb)) |
 
-[Parquet](../docs/glossary.md#parquet), the usual file format for such tables, stores the values of each column together, so a program can read only the columns that it needs.
+The usual file format is [Parquet](../docs/glossary.md#parquet), which stores the values of each column together, so a program can read only the columns that it needs.
 Ray Data writes a dataset as a folder of Parquet files, one per *block*, and tasks write and read them in parallel:
 
 ```python
 ray.data.from_items(rows, override_num_blocks=2).write_parquet(folder)  # rows: a list of dicts
 ```
 
-Write `record`, which runs one episode for each seed, from `env.reset(seed=seed)` until it ends, with the actions that `policy(obs)` returns.
+Write `record`, which runs one episode for each seed: it calls `env.reset(seed=seed)`, and then takes the actions that `policy(obs)` returns until the episode ends.
 It writes the transitions of all episodes into `folder`, as `files` Parquet files.
-Be careful: a simulator may return *the same array* for every observation, and overwrite it at each step.
+A simulator may return *the same array* for every observation, and overwrite it at each step.
 """
 
 
@@ -154,7 +154,7 @@ If a dataset doesn't fit in memory, run each episode in a task: `ray.data.from_i
 # %% tags=["demo"]
 if passed("record"):
     mine = Path(tempfile.mkdtemp(dir=folder)) / "mine"  # a new folder each time, because `write_parquet` adds files to a folder
-    record(gymnasium.make("CartPole-v1"), expert, range(3), str(mine), files=2)
+    record(gymnasium.make("CartPole-v1"), lambda obs: int(expert(obs)), range(3), str(mine), files=2)
     for path in sorted(mine.iterdir()):
         print(f"{path.suffix}, {path.stat().st_size:,} bytes")
     print(ray.data.read_parquet(str(mine)).schema())
@@ -169,7 +169,7 @@ One comes from a **shaky** expert: half of the actions are coin flips.
 One is **mixed**: 250 episodes of the novice and 3 of the expert, without a column that says whose they are.
 In the last one, all actions are **coin** flips.
 
-`materialize()` reads the files once and keeps the rows in the object store; without it, Ray Data reads the files again each time.
+`materialize()` reads the files once and keeps the rows in the object store; without it, Ray Data reads the files again at every use.
 """
 
 # %% tags=["demo"]
@@ -193,7 +193,7 @@ print(f"and {by_the_expert.sum() / returns['mixed'].sum():.0%} of the transition
 
 # %% [markdown]
 r"""
-In the mixed dataset, the expert has 1% of the episodes but about an eighth of the transitions, because a good episode is longer.
+In the mixed dataset, the expert has 1% of the episodes but about an eighth of the transitions, because good episodes are longer.
 So the novice's transitions outnumber the expert's by seven to one.
 
 ## Hold out episodes, not rows
@@ -202,10 +202,10 @@ Before you train anything, set data aside for testing.
 The crane's office wants an early warning: from what the operator sees, predict **how many steps are left** in the episode.
 The shaky operator's dataset has one more column, the outside temperature.
 A decision tree gets the observation, the temperature, and the number of the step.
-Its score is $R^2$: 1 means that it explains all of the variation, 0 means none, and below 0, it does worse than always predicting the mean.
+Its score is $R^2$: 1 means that it explains all of the variation, 0 means none, and a negative score is worse than always predicting the mean.
 
 **Predict:** the tree is trained on a random three quarters of the rows, and tested on the other quarter.
-What is its $R^2$ in the test?
+What is its $R^2$ on the test rows?
 """
 
 # %% tags=["demo"]
@@ -229,8 +229,9 @@ measured("r2_on_random_rows", early_warning(frames["shaky"], random_rows))
 r"""
 The score is too good to be true.
 The outside temperature has nothing to do with the load, yet without it, most of the score is gone.
-The temperature stays the same for a whole episode, so it works as an ID: the tree was trained on other rows of *the same episode*, which told it how long that episode lasted, and it only has to subtract the number of the step.
-**Rows of one episode aren't independent**, so a test that splits episodes measures memory.
+The temperature stays the same for a whole episode, so it works as an ID.
+The tree has seen other rows of *the same episode*, so it has learned how long that episode lasts and only has to subtract the number of the step.
+**Rows of one episode aren't independent**, so a test on training episodes measures memory.
 
 Write `hold_out`, which chooses `round(share * number of episodes)` **episodes** at random and holds out all of their rows.
 The same seed must choose the same episodes whatever the order of the rows, because Ray Data doesn't guarantee an order by default.
@@ -279,7 +280,7 @@ r"""
 
 The simplest way to learn from a dataset is [behavior cloning](../docs/glossary.md#behavior-cloning) (BC): train a classifier whose input is the observation and whose class is the operator's action.
 It needs no rewards, no values, and no $\gamma$.
-For an observation $o$ and an action $a$, the loss is $-\log \pi(a \mid o)$: the less probable the network finds the recorded action, the larger the loss.
+For an observation $o$ and an action $a$, the loss is $-\log \pi(a \mid o)$: the lower the network's probability of the recorded action, the larger the loss.
 `small_network()` has two outputs, the *logits* of the two actions, and PyTorch computes the loss from them: `nn.functional.cross_entropy(logits, actions)`.
 
 A Ray dataset returns batches of tensors, and can shuffle the rows within a buffer:
@@ -291,9 +292,9 @@ for batch in dataset.iter_torch_batches(batch_size=128, local_shuffle_buffer_siz
 
 Write `clone`, which trains a network with `epochs` passes over a dataset and returns it.
 Batches of 128 and Adam with a learning rate of 0.01 will do.
-In the check, the expert's crane is *another* one: the numbers of its observations have another order, and left and right may be swapped.
-There, one of up to three training runs must reach a mean return of 450.
-In a second dataset, the operators disagree: the network's probabilities, the softmax of its logits, must come close to the frequencies of the actions.
+In the check, the expert works on *another* crane: its observations have the numbers in another order and perhaps with other signs, and left and right may be swapped.
+On that crane, one of up to three training runs must reach a mean return of 450.
+In a second dataset, operators disagree, and the network's probabilities (the softmax of its logits) must be close to the frequencies of the actions.
 """
 
 
@@ -326,7 +327,7 @@ r"""
 Now train a BC policy on each of the four datasets, from the same initial weights.
 The table shows two numbers from held-out episodes: the loss, and the *agreement*, the fraction of transitions in which the policy's most probable action is the operator's.
 A third number comes from the environment: the mean return of the *greedy* policy, which always takes the most probable action.
-The last line says how many of the expert's three episodes in the mixed dataset your `hold_out` has held out.
+The last line says how many of the expert's three episodes in the mixed dataset are held out.
 
 **Predict:** you know the mean return of the shaky dataset.
 What is the mean return of the policy that is cloned from it?
@@ -376,12 +377,12 @@ r"""
 - **shaky**: the loss and the agreement are bad, but the policy is *far better than the operator*.
 - **mixed**: the policy acts mostly like the novice, because it does what the majority of the transitions did.
   Its loss depends on how many of the expert's three episodes are in the test, because each of them raises it.
-- **coins**: the agreement is that of a coin.
+- **coins**: the agreement is about 50%.
   There's nothing to imitate, so the result is a matter of chance; try another `manual_seed`.
   Often the policy pushes to one side only, and drops the load sooner than the coins did.
 
 The loss and the agreement say how well a policy predicts *these operators*.
-You can't compare them across datasets, and neither of them is the return.
+You can't compare them across datasets, and neither of them tells you the return.
 """
 
 # %%
@@ -394,11 +395,11 @@ quiz("better_than_shaky", better_than_shaky)
 
 # %% [markdown]
 r"""
-## A leaked column: the best loss and the worst policy
+## A leaked column gives the best loss and the worst policy
 
 The expert's dataset turns out to have another column: the motor's meter, in newtons, which shows +10 while the motor pushes right and −10 while it pushes left.
 More information can't hurt, can it?
-`with_motor(dataset)` adds the meter to the four numbers of the observation, and changes nothing else.
+`with_motor(dataset)` adds the meter to the observation as a fifth number.
 
 **Predict:** the BC policy that doesn't see the meter earns about 500.
 What is the mean return of a policy that also sees the meter?
@@ -429,12 +430,12 @@ The policy gets a perfect score on held-out *episodes*, and drops the load after
 ![In the dataset, the meter in row t shows the push of action t; in the environment, when action t is chosen, the meter still shows the push of action t − 1](../img/ch15_meter.svg)
 
 The crane writes a row when the step is *over*, so the meter in that row shows the push of the row's own action.
-The input contains the answer, which is called [data leakage](../docs/glossary.md#data-leakage).
+So the input contains the answer: this is [data leakage](../docs/glossary.md#data-leakage).
 The policy has learned to copy the meter, and little else.
 But in the environment, when the policy chooses an action, the meter still shows the *previous* push, so the policy repeats that push until the load falls.
 
 No split reveals this, because every episode leaks in the same way.
-To find it, ask when each value becomes known, and run the policy.
+To find a leak, ask when each value becomes known, and run the policy.
 """
 
 # %%
@@ -455,10 +456,9 @@ In Ray 2.60, RLlib's estimates are wrong, too, as the last section says: see `Of
 
 # %% [markdown]
 r"""
-## Give more weight to transitions that ended well
+## Weight transitions by what came after them
 
-Back to the mixed dataset.
-Three of its episodes show how it's done, but BC followed the other 250, because it ignores the rewards.
+Three episodes of the mixed dataset show how it's done, but BC followed the other 250, because it ignores the rewards.
 
 For each transition, sum the discounted rewards from its step to the end of the episode: the [return-to-go](../docs/glossary.md#return-to-go) $R_t = \sum_{k \ge 0} \gamma^k r_{t+k}$.
 How far $R_t$ lies above the mean, in standard deviations, is the transition's **advantage** $A_t$.
@@ -470,7 +470,7 @@ $$A_t = \frac{R_t - \text{mean of all } R}{\text{standard deviation of all } R},
 With $\beta = 0$, this is behavior cloning; the larger $\beta$ is, the more the best transitions count.
 This is the idea of [MARWIL](../docs/glossary.md#marwil) (Wang et al. 2018), which computes the advantage with a critic that estimates the value of each state; our critic, the mean over all transitions, is the simplest one.
 
-Write `weights`, which takes the arrays `eps_ids`, `t`, and `rewards`, with one entry per transition, and returns an array with the weight of each.
+Write `weights`, which takes the arrays `eps_ids`, `t`, and `rewards`, with one entry per transition, and returns their weights as an array, in the same order.
 The transitions come **in any order**.
 """
 
@@ -510,8 +510,8 @@ if passed("weights"):
 # %% [markdown]
 r"""
 Write `beats_the_teacher`, which takes the mixed dataset of another crane, a network, and the number of epochs, and returns the trained network.
-Here, too, one of up to three runs must reach a mean return of 450; that of the dataset is about 50.
-Weights are one way to get there, but the check accepts any method that learns from the dataset.
+Here, too, one of up to three runs must reach a mean return of 450; the dataset's is about 50.
+Weights are one way, but the check accepts any method that learns from the dataset.
 `ray.data.from_pandas(frame)` makes a dataset from a table, new columns included, and `cross_entropy(..., reduction="none")` returns one loss per transition.
 """
 
@@ -587,14 +587,13 @@ if policies and passed("weights"):
 # %% [markdown]
 r"""
 It usually earns far more than the best episode.
-The coins tried both actions in all kinds of states, and the weights show which of the two went better.
-The dataset has the better action half of the time; the policy takes it again and again.
+The dataset has both actions in all kinds of states, and the weights show which of the two went better.
+The coin chose the better action half of the time; the policy chooses it again and again.
 So weights combine good transitions of *different* episodes.
 But they can't choose an action that isn't in the dataset, or find a difference where everything went equally well.
 
 A larger $\beta$ isn't always better.
-With `gamma=0.99, beta=3`, which worked so well for the mixed dataset, a tenth of these transitions, the lucky ones, gets nearly all of the weight, and the policy is usually far worse.
-Try it.
+With `gamma=0.99, beta=3`, which worked so well for the mixed dataset, nearly all of the weight goes to a tenth of these transitions, the lucky ones, and the policy is usually far worse.
 """
 
 # %%
@@ -616,10 +615,10 @@ Offline, that can go wrong: the value of an action that the dataset doesn't show
 Two methods avoid this.
 
 [CQL](../docs/glossary.md#cql) (Kumar et al. 2020) adds a penalty that pushes down the values of all actions and pushes up the values of those in the dataset.
-[IQL](../docs/glossary.md#iql) (Kostrikov et al. 2021) only ever uses the values of actions in the dataset: its target is the reward plus $\gamma V(s')$, and $V$ leans toward the better ones among those actions.
-Where an action is worth more than $V$, IQL weights the squared error of $V$ by 0.6, and otherwise by 0.4.
+[IQL](../docs/glossary.md#iql) (Kostrikov et al. 2021) uses only the values of actions in the dataset: its target is the reward plus $\gamma V(s')$, and $V$ leans toward the larger of those values.
+Where an action is worth more than $V$, the code weights the squared error of $V$ by 0.6, and otherwise by 0.4.
 With equal weights, $V$ would be the mean value of the dataset's actions; the closer the first weight is to 1, the closer $V$ comes to the best of them.
-Then IQL clones the policy with the weights $e^{\beta (Q - V)}$: your `weights` with a learned critic.
+The policy is cloned with the weights $e^{\beta (Q - V)}$: your `weights` with a learned critic.
 """
 
 
@@ -662,17 +661,17 @@ if policies and passed("weights"):
 
 # %% [markdown]
 r"""
-From coin flips, both the weights and IQL learn more than any of the episodes shows.
+From coin flips, both methods usually learn a policy that beats every episode in the dataset.
 Which of the two is ahead changes with the seed, so one table decides nothing ([Chapter 12](ch12_env_runners.ipynb)).
 Values pay off when the good parts of a task are in different episodes, because no single return shows them together; joining such parts is called *stitching*.
-RLlib has `IQLConfig` and `CQLConfig`, but in Ray 2.60, both can only train with continuous actions, and our crane has two buttons.
+RLlib has `IQLConfig` and `CQLConfig`, but in Ray 2.60, both train only with continuous actions, and our crane has two buttons.
 """
 
 # %% [markdown]
 r"""
 ## RLlib's BC trains from the same files, without an environment
 
-RLlib's `BC` reads such a folder directly.
+RLlib's `BC` reads folders like ours directly.
 It has no environment, so the config names the observation space and the action space instead.
 With `dataset_num_iters_per_learner=1`, each `train()` makes one update with one batch.
 In the first iteration, Ray Data prepares all batches and keeps them in the object store; for a dataset that doesn't fit, set `materialize_mapped_data=False`.
@@ -737,7 +736,7 @@ if passed("clone") and passed("hold_out"):
 # %% [markdown]
 r"""
 The first iteration takes as long as hundreds of others, because it starts Ray Data's actors.
-Dips at regular intervals aren't progress: unlike your `clone`, RLlib doesn't shuffle, so the 5,000 transitions come in the same 40 batches again and again.
+Dips at regular intervals aren't progress: RLlib doesn't shuffle, so the 5,000 transitions come in the same 40 batches again and again.
 The held-out loss falls, too, so the policy hasn't just memorized its dataset.
 But a loss isn't a return.
 The saved folder contains the network ([Chapter 11](ch11_rllib_ppo.ipynb)), so run it in the environment:
@@ -757,7 +756,7 @@ Its weights depend on what came *after* a transition, so it needs whole episodes
 With `config.offline_data(output=folder)`, EnvRunners write such episodes while they sample.
 From single transitions, as in our files, RLlib makes episodes of one step, and the critic's estimate replaces everything that came later.
 
-To estimate a *return* without running the policy ([off-policy evaluation](../docs/glossary.md#off-policy-evaluation)), RLlib offers importance sampling: with `offline_evaluation_type="is"`, each episode's return should count in proportion to how much more probable the new policy makes its actions.
+To estimate a *return* without running the policy ([off-policy evaluation](../docs/glossary.md#off-policy-evaluation)), RLlib offers importance sampling: with `offline_evaluation_type="is"`, each episode's return should count in proportion to how much more probable the episode's actions are under the new policy.
 It needs whole episodes and a column named `action_logp`, with the log-probability of each action when it was chosen; without that column, it fails with a `KeyError`.
 Don't rely on it in Ray 2.60, because it weights the actions that the new policy *samples*, not those in the dataset.
 Older tutorials write JSON files and use `input_evaluation`: see [Old names](../docs/old_names.md).
@@ -771,10 +770,10 @@ r"""
 ## What you can do now
 
 - You can record transitions in a form that RLlib reads, and hold out whole episodes for a test.
-- You can clone a policy, and find the majority in the dataset that it will follow.
-- You can find a leaked column, and you evaluate a policy before you believe its loss.
+- You can clone a policy, and say which majority in the dataset it will follow.
+- You can find a leaked column, and explain why a good loss doesn't mean a good return.
 - You can weight transitions by what came after them, and explain why weights can choose only among actions in the dataset.
-- You can learn values from a dataset, and explain why a maximum over all actions overestimates them.
+- You can learn values from a dataset, and explain why a maximum over all actions is too high.
 - You can train and test RLlib's BC without an environment.
 
 ## Traps
@@ -789,7 +788,7 @@ r"""
 
 ## Read on
 
-- [Chapter 17](ch17_data_train.ipynb) does more with Ray Data and trains on several workers.
+- [Chapter 17](ch17_data_train.ipynb) does more with Ray Data, on several workers.
 - RLlib's documentation: [offline RL](https://docs.ray.io/en/latest/rllib/rllib-offline.html); Ray Data's: [loading data](https://docs.ray.io/en/latest/data/loading-data.html).
 - Wang et al., *Exponentially weighted imitation learning for batched historical data*, NeurIPS 2018: MARWIL.
 - Kumar et al., [*Conservative Q-Learning*](https://arxiv.org/abs/2006.04779), 2020: CQL.

@@ -267,7 +267,7 @@ def minimizes_the_squared_error(rows, network, epochs):
 
 
 @rejects("clone", says="applies the softmax itself")
-def gives_the_loss_probabilities_instead_of_scores(rows, network, epochs):
+def gives_the_loss_probabilities_instead_of_logits(rows, network, epochs):
     def squashed(network, batch):
         return nn.functional.cross_entropy(network(batch["obs"]).softmax(1), batch["actions"])
 
@@ -275,7 +275,7 @@ def gives_the_loss_probabilities_instead_of_scores(rows, network, epochs):
 
 
 @rejects("clone", says="passes over the whole dataset")
-def goes_through_the_log_once(rows, network, epochs):
+def makes_only_one_pass(rows, network, epochs):
     return in_numpy_with_its_own_shuffling(rows, network, 1)
 
 
