@@ -1,4 +1,4 @@
-# %% [markdown] you_learn_to="search settings with ASHA and PBT, and restore a killed search"
+# %% [markdown] you_learn_to="search hyperparameters with ASHA and PBT, and restore a killed search"
 r"""
 # Chapter 16 · Hyperparameter search with Ray Tune
 
@@ -9,12 +9,12 @@ Tune tries many settings and gives up early on those that won't win.
 **What you will be able to do**
 
 - turn a training run into a *trial*, which can stop after any epoch and continue later;
-- search a grid, and read the results as a DataFrame;
-- let ASHA stop bad trials early, count what that saves, and explain why the order of the trials matters;
-- tune PyTorch training with Optuna, which proposes each trial from earlier results;
-- change a learning rate mid-training, with population-based training;
+- run a grid search, and read its results as a DataFrame;
+- let ASHA stop bad trials early, and count the epochs it saves;
+- tune PyTorch training with Optuna, which chooses each trial's settings from earlier results;
+- find a learning-rate schedule with population-based training;
 - kill an experiment, restore it, and say which epochs it trained twice;
-- work out what a trial asks for, see why one stays PENDING, and spread a grid over two nodes;
+- work out which resources a trial requests, and get it out of PENDING;
 - tune RLlib's PPO on two CPUs, in an environment of your own.
 """
 
@@ -31,30 +31,30 @@ import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution
 from coursekit.given.ch16_tune import Elsewhere, Network, after, ancestry, diary, digits, restored_table, running, small_ppo
 from coursekit.given.nodes import add_nodes, small_cluster, stop
 
 begin("ch16_tune")
 
 # %%
-cluster = small_cluster(num_cpus=2)  # ends the one before: its references and actors are gone
+cluster = small_cluster(num_cpus=2)  # ends the cluster of an earlier run: its references and actors are gone
 ray.init(address=cluster.address, log_to_driver=False)
-keep = tempfile.TemporaryDirectory()  # for results and checkpoints; it goes when the notebook is closed
+keep = tempfile.TemporaryDirectory()  # for results and checkpoints; deleted when you close the notebook
 place = Path(keep.name).resolve()
 
 # %% [markdown]
 r"""
-Ray is a cluster of one node with two logical CPUs, whatever your machine has; a second node comes at the end.
-`log_to_driver=False` leaves the messages of Tune's processes in their log files: each checkpoint writes one.
-Cells that start an experiment take some seconds, or a minute or two on a busy machine.
+Ray runs as a cluster of one node with two logical CPUs, whatever your machine has; a second node joins at the end.
+`log_to_driver=False` keeps the messages of Tune's processes out of your notebook.
+A cell that starts an experiment takes several seconds, or a minute or two on a busy machine.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans two hours, with `tune_ppo` as homework.
-Start the two cells above before you speak.
-First ask the room for a learning rate for the digits, and keep the answers on a board: the grid will judge them.
+Run the two cells above before you start talking.
+Begin by asking the room which learning rate they would use for the digits, and keep the answers on a board: the grid search will show who was right.
 """
 
 # %% [markdown]
@@ -62,16 +62,16 @@ r"""
 ## A trial is a function that reports after every epoch
 
 Which learning rate should you use, and how many hidden units?
-You cannot compute that; you have to try.
-**Tune** tries for you: it runs your training many times with different settings.
-Each run is a **trial**, in a Ray actor of its own, and *reports* how it is doing.
+Settings like these are [hyperparameters](../docs/glossary.md#hyperparameter): training doesn't learn them, so you have to try out values.
+Tune does that for you by running your training many times with different settings.
+Each run is a [trial](../docs/glossary.md#trial), which has a Ray actor to itself and *reports* its progress.
 
-![Tune gives each trial a config; the trial reports an accuracy and a checkpoint after every epoch; a scheduler answers: continue, or stop](../img/ch16_tune.svg)
+![Tune gives each trial a config; the trial reports an accuracy and a checkpoint after every epoch; a scheduler decides whether it continues or stops](../img/ch16_tune.svg)
 
-The training is small on purpose: scikit-learn's digits, 8 × 8 pixels each, and a network with one hidden layer in NumPy, `Network`, forty lines in `coursekit/given/ch16_tune.py`.
-An **epoch**, one pass over the training images, takes milliseconds; with epochs of hours, all else would be the same.
-With ten classes, guessing gets 10 % right.
-Three epochs, with 32 hidden units and a learning rate of 0.03, get this:
+The training is small on purpose: the images are scikit-learn's digits, 8 × 8 pixels each, and `Network` (in `coursekit/given/ch16_tune.py`) has one hidden layer.
+An epoch, one pass over the training images, takes milliseconds, but everything below works the same with epochs that take hours.
+With ten digits, guessing gets about 10% right.
+Here are three epochs with 32 hidden units and a learning rate of 0.03:
 """
 
 # %% tags=["demo"]
@@ -83,33 +83,34 @@ for _ in range(3):
 
 # %% [markdown]
 r"""
-The images come in three parts: a thousand to `"train"`, four hundred to `"choose"` settings by, and the rest to look at `"once"`, at the very end.
-If you try fifty settings and report the best result, you have also picked the luckiest; only images that chose nothing can say how good it is.
+The images come in three parts: a thousand in `"train"`; four hundred in `"choose"`, the [validation set](../docs/glossary.md#validation-set), with which you choose settings; and the other 397 in `"once"`, the [test set](../docs/glossary.md#test-set), which you use once, at the very end.
+If you try fifty settings and report the best result, part of that result is luck.
+Only images that played no part in the choice can tell you how good the winner is.
 
-As a trial, this loop becomes a function of a `config`.
-Two calls connect it with Tune:
+To become a trial, the loop above needs to be a function of a `config`.
+Two calls connect it to Tune:
 
 ```python
 tune.report({"accuracy": 0.5}, checkpoint=tune.Checkpoint.from_directory(folder))   # after every epoch
-start = tune.get_checkpoint()   # None, or the checkpoint from which this trial is to continue
+start = tune.get_checkpoint()   # None, or the checkpoint from which this trial should continue
 ```
 
-`report` keeps a copy of the folder, hands the numbers to Tune, and *waits for an answer*: perhaps the trial ends there.
-So a trial has to be able to continue from any of its checkpoints, with its weights and its count of epochs.
-Everything below rests on that.
+`report` copies the folder, passes the numbers to Tune, and *waits until Tune decides*: the trial may end right there.
+Everything below relies on a trial that can continue from any of its checkpoints.
 
-Write it.
-`network.save(folder)` writes everything into a folder, `network.load(folder)` reads it back, and `with start.as_directory() as folder:` opens a checkpoint.
-The check drives your function with Tune's own code, stops it after some epochs, and starts it again from the checkpoint.
+Write `objective`, which trains one trial.
+`network.save(folder)` writes the weights, the momentum, and the epoch into a folder, and `network.load(folder)` reads them back.
+`with start.as_directory() as folder:` gives you a checkpoint's folder.
+The check runs your function in Tune's own trial code, stops it after a few epochs, and restarts it from its checkpoint with a different learning rate.
 """
 
 
 # %%
 def objective(config, data):
-    """Train on data["train"] until there are config["epochs"] epochs, with config["hidden"] units and config["lr"].
+    """Train a Network(config["hidden"]) on data["train"] at the rate config["lr"], up to epoch config["epochs"].
 
-    After every epoch, report {"epoch": its number, "accuracy": ..., "loss": ...}, the last two as the network's test on
-    data["choose"] returns them, with a checkpoint. If there is a checkpoint to continue from, continue from that.
+    After every epoch, report {"epoch": its number, "accuracy": ..., "loss": ...} with a checkpoint; the last two are what
+    network.test(*data["choose"]) returns. If Tune has a checkpoint of this trial, continue from it.
     """
     ### BEGIN SOLUTION
     network = Network(config["hidden"])
@@ -131,38 +132,40 @@ check("objective", objective)
 
 # %% [markdown] tags=["solution"]
 r"""
-`while network.epochs < config["epochs"]` serves a new trial and a continued one.
-The temporary folder may go once `report` has returned: Tune has its copy by then.
-An epoch that takes an hour deserves a checkpoint; with epochs of milliseconds, every tenth would do if copying were slow.
+`while network.epochs < config["epochs"]` works for a new trial and for one that continues.
+You can delete the temporary folder as soon as `report` has returned, because Tune has copied it by then.
+If an epoch takes an hour, save a checkpoint after each one.
+If epochs take milliseconds and copying is slow, a checkpoint after every tenth epoch is enough.
 """
 
 # %% [markdown]
 r"""
-## A grid tries everything, the hopeless too
+## A grid search trains even hopeless settings to the end
 
-A `Tuner` takes four things: *what* runs, over which *space*, *how* to search, and *where* results go.
+A [grid search](../docs/glossary.md#grid-search) tries every combination of the values that you list.
+A `Tuner` needs four things: *what* to run, over which [search space](../docs/glossary.md#search-space), *how* to search, and *where* to put the results.
 
-| what | where you say it |
+| what | where it goes |
 |---|---|
-| the function, and what a trial asks for | `tune.with_resources(trainable, {"cpu": 1})` |
-| the space: for each name a value, or `tune.grid_search([...])` | `param_space={...}` |
-| what is best, and what may stop trials | `tune_config=tune.TuneConfig(metric="accuracy", mode="max", scheduler=...)` |
-| where results go; *callbacks*, objects that hear every report; how much to print | `run_config=tune.RunConfig(storage_path=..., callbacks=..., verbose=0)` |
+| the function, and the resources for one trial | `tune.with_resources(trainable, {"cpu": 1})` |
+| the search space: for each name, a value or `tune.grid_search([...])` | `param_space={...}` |
+| what *best* means, and the scheduler that may stop trials early | `tune_config=tune.TuneConfig(metric="accuracy", mode="max", scheduler=...)` |
+| where the results go, the *callbacks* (objects that receive every report), and how much to print | `run_config=tune.RunConfig(storage_path=..., callbacks=..., verbose=0)` |
 
-Write `tuner` for the whole chapter.
-Add `reuse_actors=True` to the `TuneConfig`: a trial then takes over the process of one that has ended.
-A new process takes seconds to start, our training milliseconds.
-
-The check hands over a function that writes down what it sees: its config and its CPUs.
+Write `tuner`, which you'll use in the whole chapter.
+It takes a function, a space that has a list wherever there are several values to try, the CPUs per trial, and a folder, and it returns a `Tuner`.
+Set `reuse_actors=True` in the `TuneConfig`, so that a trial takes over the process of one that has ended: a new process takes seconds to start, and our training only milliseconds.
+The check passes a function that records its config and its CPUs.
 """
 
 
 # %%
 def tuner(trainable, space, cpus, folder, scheduler=None, callbacks=None):
-    """Return a Tuner that tries every combination of the lists in `space` once; a value that is no list is the same for all.
+    """Return a Tuner, without starting it, that tries every combination of the lists in `space` once.
 
-    A trial asks for `cpus` logical CPUs. The best one has the highest "accuracy". Results go into `folder`; scheduler and
-    callbacks are handed on. Processes are used again (`reuse_actors`), and nothing is printed (`verbose=0`).
+    A value that isn't a list is the same in all trials. Each trial requests `cpus` logical CPUs. The best trial has the
+    highest "accuracy". Results go into `folder`. Pass on the scheduler and the callbacks, reuse processes
+    (`reuse_actors`), and print nothing (`verbose=0`).
     """
     ### BEGIN SOLUTION
     grid = {name: tune.grid_search(value) if isinstance(value, list) else value for name, value in space.items()}
@@ -180,17 +183,21 @@ check("tuner", tuner)
 
 # %% [markdown] tags=["solution"]
 r"""
-A plain list (`"lr": [0.1, 0.01]`) is a value like any other: one trial whose learning rate is a list.
-The `storage_path` must be absolute, or an address such as `s3://bucket/folder`; without it, results go to `~/ray_results` and stay there.
+Without `grid_search`, a list such as `"lr": [0.1, 0.01]` is a value like any other, so you'd get one trial whose learning rate is a list.
+`storage_path` must be an absolute path or an address such as `s3://bucket/folder`.
+If you leave it out, the results go to `~/ray_results` and stay there.
 """
 
 # %% [markdown]
 r"""
-Now the grid: seven learning rates, two sizes, fourteen trials.
-`tune.with_parameters(objective, data=data)` puts the images into Ray's object store once (chapter 2) and hands them to each trial.
+Now run a grid search over seven learning rates and two sizes, which makes fourteen trials.
+`tune.with_parameters(objective, data=data)` puts the images into Ray's object store once (Chapter 2) and passes them to every trial.
 
-**Predict:** which learning rate wins, and is it the same one for 8 units and for 32?
+**Predict:** which of the seven learning rates reaches the highest accuracy: 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, or 1?
 """
+
+# %% tags=["demo"]
+predict("best_rate", ...)  # learning rate
 
 # %% tags=["demo"]
 rates, epochs, grid = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0], budget(27, 9), None
@@ -200,15 +207,19 @@ if passed("objective") and passed("tuner"):
     start = time.perf_counter()
     grid = tuner(trial, space, cpus=1, folder=place / "grid").fit()
     print(f"{len(grid)} trials in {time.perf_counter() - start:.1f} s")
-    last = grid.get_dataframe()  # of each trial its last report
-    best = grid.get_dataframe(filter_metric="accuracy", filter_mode="max")  # of each trial its best one
+
+# %% tags=["demo"]
+if grid:
+    last = grid.get_dataframe()  # the last report of each trial
+    best = grid.get_dataframe(filter_metric="accuracy", filter_mode="max")  # the best report of each trial
     last["best accuracy"], last["in epoch"] = best["accuracy"], best["epoch"]
     columns = ["config/hidden", "config/lr", "training_iteration", "accuracy", "best accuracy", "in epoch", "pid"]
     display(last[columns].sort_values(["config/hidden", "config/lr"]).set_index("config/hidden").round(3))
+    display(measured("best_rate", best.loc[best["accuracy"].idxmax(), "config/lr"]))
 
 # %% tags=["demo"]
 def plot_trials(axes, results, title):
-    """Draw the accuracy of each trial over its epochs, coloured by its learning rate; return the axes."""
+    """Plot the accuracy of each trial over its epochs, colored by its learning rate; return the axes."""
     colours = dict(zip(rates, plt.cm.viridis(np.linspace(0, 0.95, len(rates))), strict=True))
     for result in results:
         frame, config = result.metrics_dataframe, result.config
@@ -222,15 +233,14 @@ def plot_trials(axes, results, title):
 if grid:
     figure, axes = plt.subplots(figsize=(7, 3.4), constrained_layout=True)
     axes.set_ylabel("accuracy")
-    plot_trials(axes, grid, "Fourteen trials: dark is a small learning rate, dotted is 8 units");
+    plot_trials(axes, grid, "Grid search: darker is a smaller learning rate, dotted is 8 units");
 
 # %% [markdown]
 r"""
-Too small a learning rate is slow, and too large a rate destroys what was learned; the winner lies between them, and more units help.
-If 8 units and 32 have different winners, these lie near each other.
-The picture also shows what a grid wastes: many trials were hopeless after three epochs, and trained to the end.
-Compare each trial's last accuracy with its best, too: they are often the same, but with a large rate a trial may end worse than it once was.
-The column `pid` shows what `reuse_actors` does: fourteen trials, and only two processes.
+Training with too small a rate is slow, and too large a rate destroys what the network has learned, so the best rate lies in between.
+The plot also shows what a grid search wastes: many trials were hopeless after three epochs, and they still trained to the end.
+Compare each trial's last accuracy with its best one, too: at a large rate, a trial may end worse than it once was.
+The `pid` column shows `reuse_actors` at work: fourteen trials ran in two processes.
 """
 
 # %%
@@ -243,17 +253,17 @@ quiz("last_or_best", last_or_best)
 
 # %% [markdown]
 r"""
-Every epoch has left a checkpoint, so you may choose the best *epoch*, not only the best trial.
-`results[i]` and `results.get_best_result(...)` give one trial: its `config`, its last `metrics`, and all its reports as `metrics_dataframe`.
+Every epoch left a checkpoint, so you can choose the best *epoch*, not only the best trial.
+`results[i]` and `results.get_best_result(...)` return the result of one trial: its `config`, its last `metrics`, and a `metrics_dataframe` with all its reports.
 The `scope` of `get_best_result` says which of a trial's reports it compares.
-If a trial died before its first report, `metrics_dataframe` is empty: a loop of your own must skip it.
-The check hands over results whose accuracies it knows.
+Write `best_config`, which takes such results and returns the config and the epoch of the highest accuracy.
+If a trial died before its first report, its `metrics_dataframe` is empty, and a loop has to skip it.
 """
 
 
 # %%
 def best_config(results):
-    """Return (config, epoch) of the highest accuracy that any trial has reported in any epoch."""
+    """Return (config, epoch) of the highest accuracy that any trial reported in any epoch."""
     ### BEGIN SOLUTION
     best = results.get_best_result(scope="all")
     frame = best.metrics_dataframe
@@ -266,43 +276,51 @@ check("best_config", best_config)
 
 # %% [markdown] tags=["solution"]
 r"""
-`scope="all"` compares the best report of each trial.
+With `scope="all"`, Tune compares the best report of each trial.
 To get the weights of that epoch, call `best.get_best_checkpoint("accuracy", "max")`.
 """
 
 # %% tags=["demo"]
 if grid and passed("best_config"):
     config, epoch = best_config(grid)
-    chosen = grid.get_best_result(scope="all").get_best_checkpoint("accuracy", "max")  # of the epoch that was best
+    chosen = grid.get_best_result(scope="all").get_best_checkpoint("accuracy", "max")  # of the best epoch
     network = Network(config["hidden"])
     with chosen.as_directory() as folder:
         network.load(folder)
     print(f"chosen: {config}, epoch {epoch}")
-    print(f"on the images it was chosen by      {network.test(*data['choose'])['accuracy']:.3f}")
-    print(f"on images that have chosen nothing  {network.test(*data['once'])['accuracy']:.3f}")
+    print(f"accuracy on the validation set: {network.test(*data['choose'])['accuracy']:.3f}")
+    print(f"accuracy on the test set:       {network.test(*data['once'])['accuracy']:.3f}")
 
 # %% [markdown]
 r"""
-The second number is the honest one.
-With so few settings the difference is small, sometimes even reversed; it grows with the number of things you try.
+The accuracy on the test set is the honest one.
+With so few settings, the gap is small, and the test set may even come out ahead; the gap usually grows with the number of settings you try.
 """
 
 # %% [markdown]
 r"""
-## ASHA asks after one epoch, after three, after nine
+## ASHA stops bad trials after one, three, or nine epochs
 
-**ASHA** (asynchronous successive halving) is a *scheduler*: it answers each report with "continue" or "stop".
-It decides at **rungs**, here after 1, 3 and 9 epochs; at 27 (in quick mode at 9) training ends anyway.
-ASHA compares a trial that reaches a rung with all that reached it before, and with `reduction_factor=3` only the best third continues.
-At first more than a third do, since the first trial to reach a rung always continues.
-"Asynchronous" means that no trial waits for the others.
+[ASHA](../docs/glossary.md#asha) (asynchronous successive halving) is a [trial scheduler](../docs/glossary.md#trial-scheduler): after each report, it decides whether the trial continues or stops.
+It compares trials at [rungs](../docs/glossary.md#rung), here after 1, 3, and 9 epochs.
+After 27 epochs (9 in quick mode), training ends anyway.
 
-![Rungs after 1, 3, 9 and 27 epochs; of those that reach a rung, about a third continues](../img/ch16_asha.svg)
+When a trial reaches a rung, ASHA compares it with all trials that reached the rung before it, and with `reduction_factor=3`, only the best third continue.
+The first trial to reach a rung always continues, so in the beginning, more than a third do.
+*Asynchronous* means that no trial waits for the others.
 
-Here are the same fourteen trials, with the same seeds and order.
+![Rungs after 1, 3, 9, and 27 epochs; about a third of the trials that reach a rung continue](../img/ch16_asha.svg)
 
-**Predict:** what share of the epochs will ASHA save, and will it stop the winner?
+Ray's ASHA *stops* trials for good.
+In the paper (Li et al. 2018), trials pause at a rung, and free workers *promote* those in the best third, so a trial that was passed over may still continue later.
+
+The next cell runs the same fourteen trials in the same order.
+
+**Predict:** what percentage of the grid search's epochs does ASHA save?
 """
+
+# %% tags=["demo"]
+predict("asha_saves", ...)  # percent
 
 # %% tags=["demo"]
 asha = None
@@ -320,9 +338,8 @@ if asha:
 
 # %% [markdown]
 r"""
-Seconds say little here, with processes that start and epochs of milliseconds.
-Count what would cost money: **trained epochs**.
-`training_iteration` is the number of a trial's reports, and yours reports once an epoch:
+The seconds tell you little, because starting the processes takes most of the time.
+Count what would cost money, **trained epochs**: `training_iteration` is the number of a trial's reports, and your trials report once per epoch.
 """
 
 # %% tags=["demo"]
@@ -332,28 +349,30 @@ if passed("best_config") and asha:
         reached = results.get_dataframe(filter_metric="accuracy", filter_mode="max")["accuracy"].max()
         config, epoch = best_config(results)
         print(f"{name}: {trained} epochs, best accuracy {reached:.3f} with {config} in epoch {int(epoch)}")
-    print(f"ASHA saved {1 - trained / (len(grid) * epochs):.0%}")
+    display(measured("asha_saves", 100 * (1 - trained / (len(grid) * epochs))))
 
 # %% [markdown]
 r"""
-To find out whether ASHA could have saved more, you need no other run: the grid has recorded every curve, and ASHA's rule is short.
+If both lines show the same accuracy, ASHA saved these epochs without losing the winner.
+Could it have saved more?
+You can find out without another run, because the grid search has recorded every curve.
 
-Write `replay_asha`.
-It takes the curves of a grid, lets the trials come *one after the other* in a given order, and returns how many epochs ASHA trains and the best accuracy it sees.
+Write `replay_asha`, which takes these curves, lets the trials come *one after the other* in a given order, and returns how many epochs ASHA trains and the best accuracy it sees.
 This is the rule at a rung, for `reduction_factor=3`:
 
 - ASHA compares the trial's accuracy with those of earlier trials *at this rung*, whether they stopped there or continued.
-- The bar is `np.percentile(earlier, 200 / 3)`: a trial below it stops there.
+- The bar is `np.percentile(earlier, 200 / 3)`: a trial below it stops there, and a trial exactly at the bar continues.
 - The first trial to reach a rung continues.
 """
 
 
 # %%
 def replay_asha(curves, order, rungs):
-    """Return (epochs, best): the epochs that ASHA trains in all, and the highest accuracy that it sees.
+    """Return (epochs, best): how many epochs ASHA trains in all trials together, and the highest accuracy it sees.
 
-    `curves[number]` has the accuracies of trial `number`, one for each epoch, as the grid recorded them. The trials come
-    one by one in `order`, a list of their numbers. `rungs` has the epochs, counted from 1, after which ASHA compares.
+    `curves[number]` has the accuracies of trial `number`, one per epoch, as the grid search recorded them. The trials
+    come one after the other in `order`, a list of their numbers. `rungs` has the epochs, counted from 1, after which ASHA
+    compares.
     """
     ### BEGIN SOLUTION
     reached, epochs, best = {rung: [] for rung in rungs}, 0, 0.0
@@ -375,17 +394,20 @@ check("replay_asha", replay_asha)
 
 # %% [markdown] tags=["solution"]
 r"""
-The rungs remember a trial they stop: its accuracy still tells what the next is up against.
-The best accuracy may belong to a trial that ASHA stopped later.
+A rung also remembers the trials that stop there, because the next trial is compared with them, too.
+The best accuracy may come from a trial that ASHA stopped later, and from an epoch that wasn't the trial's last.
 """
 
 # %% [markdown]
 r"""
-Now replay your grid in four orders.
-The grid begins with the smallest learning rate, each rate first with 8 units, then with 32.
+Now replay your grid search in four orders.
+The grid starts with the smallest learning rate, and tries each rate first with 8 units and then with 32.
 
-**Predict:** which order trains the fewest epochs, and does any lose the winner?
+**Predict:** which order trains the fewest epochs: the grid's, worst first, best first, or shuffled?
 """
+
+# %% tags=["demo"]
+predict("cheapest_order", ..., ["as the grid", "worst first", "best first", "shuffled"])
 
 # %% tags=["demo"]
 if passed("replay_asha") and asha:
@@ -393,16 +415,17 @@ if passed("replay_asha") and asha:
     worst_first = sorted(range(len(curves)), key=lambda number: max(curves[number]))
     orders = {"as the grid": range(len(curves)), "worst first": worst_first, "best first": worst_first[::-1]}
     orders["shuffled"] = np.random.default_rng(0).permutation(len(curves)).tolist()
+    spent = {}
     for name, order in orders.items():
-        spent, reached = replay_asha(curves, order, rungs=[1, 3, 9])
-        print(f"{name:12} {spent:4} of {len(curves) * epochs} epochs, best accuracy {reached:.3f}")
+        spent[name], reached = replay_asha(curves, order, rungs=[1, 3, 9])
+        print(f"{name:12} {spent[name]:4} of {len(curves) * epochs} epochs, best accuracy {reached:.3f}")
+    display(measured("cheapest_order", min(spent, key=spent.get)))
 
 # %% [markdown]
 r"""
-"As the grid" may differ a little from your run, which trained two trials at a time.
-A good early trial sets the bar high for all that follow.
-The grid, with its slow trials first, is among the most expensive orders: up to the middle nearly every trial with 32 units beats all before it, so it runs to the end, however slow it is.
-The last stretch is the longest, from 9 epochs to 27 (in quick mode from 3 to 9), so ASHA saves most when a trial does not enter it.
+Best first is the cheapest order, because a good early trial sets the bar high for all that follow.
+The grid's order starts with the slow trials, and it's among the most expensive: in its first half, nearly every trial with 32 units beats all trials before it, so it trains to the end, however slow it is.
+The replay may differ a little from your run, in which two trials trained at a time.
 """
 
 # %%
@@ -416,20 +439,20 @@ quiz("order_matters", order_matters)
 # %% [markdown]
 r"""
 So give ASHA its trials in random order.
-With `tune.loguniform(0.001, 1)` in place of a grid and `num_samples=50` in the `TuneConfig`, Tune draws every trial at random, and you need not choose seven rates.
-ASHA cannot know that a trial starts slowly and wins in the end: a small learning rate looks bad after one epoch.
-`grace_period` says how many epochs you grant such trials.
+With `tune.loguniform(0.001, 1)` in place of a grid, and `num_samples=50` in the `TuneConfig`, Tune samples every trial's rate at random.
+ASHA can't know that a trial starts slowly and wins in the end, as trials with a small learning rate may; `grace_period` sets how many epochs each trial gets before ASHA may stop it.
 """
 
 # %% [markdown]
 r"""
-## A search algorithm learns from the trials that have ended
+## Optuna chooses each trial's settings from earlier results
 
-A scheduler says when a trial ends; a **search algorithm** says what the next one tries.
-Random draws ignore the results; **Optuna** uses them.
-Its sampler, TPE (Bergstra et al. 2011), draws a few trials at random, divides the ended ones into the good and the rest, and then tries what is frequent among the good and rare among the rest.
+A scheduler decides when a trial ends, and a [search algorithm](../docs/glossary.md#search-algorithm) decides what the next trial tries.
+Random search ignores the results, but **Optuna** uses them.
+After a few random trials, its sampler, TPE (Bergstra et al. 2011), divides the finished trials into good ones and the rest, and tries settings that are common among the good and rare among the rest.
 
-This time the trial trains in PyTorch, which Tune does not mind: `report` takes numbers and a folder, whatever the folder holds.
+Here, the trial trains in PyTorch, and to stay short, it saves no checkpoints.
+In your own trials, save the network's and the optimizer's `state_dict()` with `torch.save`, along with the epoch.
 """
 
 
@@ -438,26 +461,42 @@ import torch
 
 
 def torch_objective(config, data):
-    """Do what `objective` does, for three epochs, with a network in PyTorch; it always begins from scratch."""
+    """Train a PyTorch network for three epochs, and report its accuracy after each."""
     torch.manual_seed(0)
     (x, y), (x_choose, y_choose) = ([torch.tensor(each) for each in data[part]] for part in ("train", "choose"))
     network = torch.nn.Sequential(torch.nn.Linear(64, config["hidden"]), torch.nn.ReLU(), torch.nn.Linear(config["hidden"], 10)).double()
     optimizer = torch.optim.SGD(network.parameters(), lr=config["lr"], momentum=0.9)
-    for epoch in (1, 2, 3):
+    for _ in range(3):
         for rows in torch.randperm(len(x)).split(32):
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(network(x[rows]), y[rows]).backward()
             optimizer.step()
         right = network(x_choose).argmax(1) == y_choose
-        with tempfile.TemporaryDirectory() as folder:  # to continue from it, load both and the epoch, as in `objective`
-            torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, f"{folder}/state.pt")
-            tune.report({"epoch": epoch, "accuracy": right.double().mean().item()}, checkpoint=tune.Checkpoint.from_directory(folder))
+        tune.report({"accuracy": right.double().mean().item()})
 
 
 # %% [markdown]
 r"""
+First, here's a whole grid search over this function, without our `tuner`:
+"""
+
+# %% tags=["demo"]
+if passed("objective") and passed("tuner"):
+    torch_trial = tune.with_parameters(torch_objective, data=data)
+    torch_grid = tune.Tuner(
+        torch_trial,
+        param_space={"lr": tune.grid_search([0.01, 0.1]), "hidden": tune.grid_search([8, 32])},
+        tune_config=tune.TuneConfig(metric="accuracy", mode="max", reuse_actors=True),
+        run_config=tune.RunConfig(storage_path=place / "torch", verbose=0),
+    ).fit()
+    print("best:", torch_grid.get_best_result().config)
+    display(torch_grid.get_dataframe()[["config/lr", "config/hidden", "accuracy"]])
+
+# %% [markdown]
+r"""
+To search with Optuna, you change the search space and the `TuneConfig`; the training stays the same.
 The first four trials are random.
-Two run at a time, because Optuna can learn only from ended trials.
+Two trials run at a time, because Optuna can only learn from trials that have ended.
 """
 
 # %% tags=["demo"]
@@ -465,7 +504,7 @@ from optuna.samplers import TPESampler
 from ray.tune.search.optuna import OptunaSearch
 
 found = None
-if passed("objective"):
+if passed("objective") and passed("tuner"):
     search = tune.TuneConfig(
         metric="accuracy",
         mode="max",
@@ -475,7 +514,7 @@ if passed("objective"):
         reuse_actors=True,
     )
     found = tune.Tuner(
-        tune.with_resources(tune.with_parameters(torch_objective, data=data), {"cpu": 1}),
+        torch_trial,
         param_space={"lr": tune.loguniform(0.001, 1), "hidden": tune.randint(4, 33)},
         tune_config=search,
         run_config=tune.RunConfig(storage_path=place / "optuna", verbose=0),
@@ -489,58 +528,57 @@ if found:
     axes.axvline(4.5, color="#94a3b8", linestyle="--")
     axes.set(yscale="log", xlabel="trial (random up to the dashed line)", ylabel="learning rate", title="Larger dots have more units")
     figure.colorbar(dots, label="accuracy")
-    first, half = tried["accuracy"][:4], tried["accuracy"][4:].to_numpy()
-    earlier, later = np.array_split(half, 2)
-    print(f"mean accuracy: random {first.mean():.2f}, earlier half of the others {earlier.mean():.2f}, later half {later.mean():.2f}")
+    first, others = tried["accuracy"][:4], tried["accuracy"][4:].to_numpy()
+    earlier, later = np.array_split(others, 2)
+    print(f"mean accuracy: random {first.mean():.2f}, first half of the others {earlier.mean():.2f}, second half {later.mean():.2f}")
 
 # %% [markdown]
 r"""
-Right after the line, TPE also looks where nothing has been tried yet.
-After that, its trials crowd where it is bright; the last line compares their two halves, and in a short search chance still counts.
-With few trials of milliseconds, random draws do nearly as well.
-If a trial takes a day, ten fewer trials save days.
-A scheduler can work beside it: `scheduler=ASHAScheduler(...)` in the same `TuneConfig`.
+Right after the dashed line, TPE has few results to learn from, and still tries values from all over the range.
+Later, most of its trials are where the dots are bright, although in a short search, luck still matters.
+With trials that take milliseconds, random search does nearly as well; if a trial takes a day, ten fewer trials save days.
+You can add a scheduler, too: put `scheduler=ASHAScheduler(...)` into the same `TuneConfig`.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Collect "saved" and "best accuracy" from the room.
-Trials and seeds are the same everywhere, but two run at a time, and the machine decides which reaches a rung first: a good moment for the word *asynchronous*.
+Collect how much ASHA saved, and the best accuracies, from the room.
+The trials and seeds are the same everywhere, but two trials run at a time, and which one reaches a rung first depends on the machine: a good moment to explain the word *asynchronous*.
 """
 
 # %% [markdown]
 r"""
-## Population-based training changes the rate in the middle
+## Population-based training changes the learning rate mid-training
 
-Grid and ASHA look for *one* learning rate, but the best is often a **schedule**: large at first, small later.
-**Population-based training** (PBT) finds one while a population of trials trains side by side.
-Every few epochs PBT takes a **look**, and each trial in the worst quarter, here one of four,
+A grid search looks for *one* learning rate, but the best choice is often a **schedule**: large at first, small later.
+[Population-based training](../docs/glossary.md#population-based-training) (PBT) finds a schedule while a population of trials is training.
+Every few epochs, at a **perturbation**, each trial in the worst quarter (here, one of four) does two things:
 
-1. **exploits**: it takes over the weights of one of the best from its checkpoint, and
-2. **explores**: it takes that one's learning rate too, and halves or doubles it.
+1. It **exploits**: it loads the weights of one of the best trials from its checkpoint.
+2. It **explores**: it takes that trial's learning rate, too, and halves or doubles it.
 
-PBT stops no trial, but throws away a bad trial's weights, and with them its epochs.
+PBT doesn't stop a bad trial, but it throws away the trial's weights, and the epochs spent on them are lost.
 
-By default no trial waits at a look: it compares itself with whatever the others have reported by then.
-That suits large clusters and long epochs; with epochs of milliseconds, one trial may be far ahead before another one's process has started.
-With `synch=True` no trial continues before all have reached the look.
-Side by side, they may then stall in Ray 2.60, so here they take turns: each asks for both CPUs, trains up to the next look, leaves a checkpoint and makes room for the next.
+By default, no trial waits at a perturbation: PBT compares it with whatever the others have reported by then.
+But if an epoch takes milliseconds, one trial may be far ahead before the process of another has started.
+With `synch=True`, no trial continues until all have reached the perturbation.
+In Ray 2.60, trials that run side by side may then stall and all stay PAUSED, so here they run one after the other: each requests both CPUs, trains up to the next perturbation, saves a checkpoint, and makes room for the next.
 
 The population starts with four rates, none of them good.
-`diary` is a callback: it writes each report into a list as it arrives.
+`diary` is a callback that appends each report to a list as it arrives.
 """
 
 # %% tags=["demo"]
 rows = []
 if passed("objective") and passed("tuner"):
-    random.seed(2)  # PBT draws from here
+    random.seed(2)  # PBT uses this generator
     breed = PopulationBasedTraining(
-        synch=True,  # no trial continues before all have come to the look
+        synch=True,  # no trial continues until all have reached the perturbation
         time_attr="training_iteration",
-        perturbation_interval=budget(4, 2),  # epochs between two looks
-        hyperparam_mutations={"lr": tune.loguniform(0.001, 1)},  # the name of what may change
+        perturbation_interval=budget(4, 2),  # epochs between two perturbations
+        hyperparam_mutations={"lr": tune.loguniform(0.001, 1)},  # what may change
         perturbation_factors=(2, 0.5),
-        resample_probability=0,  # never drawn from there, only halved or doubled
+        resample_probability=0,  # never sampled from the range above, only halved or doubled
     )
     four = {"lr": [0.0003, 0.001, 0.5, 1.0], "hidden": 32, "epochs": budget(30, 7)}
     tuner(trial, four, 2, place / "pbt", scheduler=breed, callbacks=[diary(rows)]).fit()
@@ -559,9 +597,9 @@ if rows:
 
 # %% [markdown]
 r"""
-Where a line jumps in the upper picture, a trial gave up its own way; it got the weights as well, so the lower picture jumps with it.
-Now trace the weights that ended best: in which trials were they, and with which rates were they trained?
-That is a schedule, and you wrote it into no grid.
+Where a line jumps in the upper plot, a trial gave up its rate and copied another trial.
+It copied the weights as well, so its line jumps in the lower plot, too.
+Now trace the weights that ended best: in which trials were they, and at which rates were they trained?
 """
 
 # %% tags=["demo"]
@@ -573,12 +611,12 @@ if rows:
 
 # %% [markdown]
 r"""
-As a rule, the rate is large at first, then smaller.
-Chance decides whether a copy halves the rate or doubles it; a trial that draws badly falls behind, and copies in turn.
-`ancestry` reads the files `pbt_policy_….txt` of the experiment's folder, and `PopulationBasedTrainingReplay` runs such a schedule again.
+These rates are a schedule that you never wrote down, usually large at first and smaller later.
+Whether a copy halves the rate or doubles it is a matter of luck, and an unlucky trial falls behind and copies another one later.
+`PopulationBasedTrainingReplay` trains with such a schedule again; it reads the `pbt_policy_….txt` files in the experiment's folder.
 
-On a problem this small, a single good rate does as well.
-PBT pays when training is long and the best rate moves; reinforcement learning is one of the fields it was made for.
+On a problem this small, a single good rate does just as well.
+PBT pays off when training is long and the best rate changes along the way; reinforcement learning is one of the fields it was made for.
 """
 
 # %%
@@ -591,20 +629,23 @@ quiz("what_is_cloned", what_is_cloned)
 
 # %% [markdown]
 r"""
-## A killed experiment continues where its last snapshot was
+## A killed experiment resumes from its last snapshot
 
-Searches run for hours, and something always happens: the laptop is closed, the cloud takes the machine back, memory runs out.
-Tune saves its own state, the **snapshot**: its trials, how far each is, which checkpoints it has.
-`Tuner.restore` reads it.
+A search may run for hours, and something always happens: the laptop is closed, the cloud takes the machine back, or memory runs out.
+So Tune regularly saves a [snapshot](../docs/glossary.md#experiment-snapshot) of the experiment, which lists its trials, how far each one is, and its checkpoints.
+`Tuner.restore` reads the snapshot.
 
-To kill an experiment without killing your notebook, the next cell starts it in a *program of its own* (`Elsewhere`), which joins this Ray and calls `fit()`.
-Each image is taken a hundred times, so that an epoch takes long enough to be caught in the middle.
-As soon as the snapshot knows two epochs of each of the four trials, the program gets `SIGKILL`: nothing in it can react to that.
-Its snapshots come every 0.2 s here; by default Tune takes one about every ten seconds.
+To kill an experiment without killing your notebook, the next cell starts it in a separate program (`Elsewhere`), which joins this Ray and calls `fit()`.
+Each image is in the training set a hundred times, so an epoch lasts long enough to be interrupted.
+As soon as the snapshot lists two epochs for each of the four trials, the cell kills the program with `SIGKILL`, which no code can catch.
+Here, Tune takes a snapshot every 0.2 s; by default, it takes one about every ten seconds.
 
-**Predict:** when the program is dead, do its trials continue training?
-They are processes of their own.
+**Predict:** the trials run in processes of their own.
+When the program is dead, do they keep training?
 """
+
+# %% tags=["demo"]
+predict("after_the_kill", ..., ["they keep training", "they stop"])
 
 # %% tags=["demo"]
 before = None
@@ -616,17 +657,19 @@ if passed("objective") and passed("tuner"):
     program.run_until(trials=4, epochs=2)
     program.kill()
     killed_at = time.time()
-    time.sleep(1)
+    alive = program.trials_alive(seconds=10)  # at most; fewer as soon as none is left
     before, known = program.saved(), program.known()
-    print("epochs with a checkpoint:      ", *before.values())
-    print("epochs that the snapshot knows:", *[known.get(name) for name in before])
+    print("epochs with a checkpoint:  ", *before.values())
+    print("epochs in the snapshot:    ", *[known.get(name) for name in before])
+    print("processes of trials alive: ", alive)
+    display(measured("after_the_kill", "they keep training" if alive else "they stop"))
 
 # %% [markdown]
 r"""
-The trials belonged to the program: Ray ends the actors of a driver that dies (chapter 5).
-What is left is a folder.
-To restore, you need that folder and the function, since Tune does not keep your code.
-If all numbers above are 12, the program was done before it could be killed: take each image more often.
+They stop: the trials belonged to the program, and when a driver dies, Ray ends its actors.
+All that's left is a folder.
+To restore the experiment, you need that folder and the function, because Tune doesn't save your code.
+If all epochs above are 12, the program finished before it could be killed; repeat each image more often.
 """
 
 # %% tags=["demo"]
@@ -638,12 +681,13 @@ if before:
 
 # %% [markdown]
 r"""
-Trials that had ended stayed ended; the others continued from a checkpoint, in new processes, and every trial has its twelve epochs, each with the weights of the one before.
-If a row says that some epochs were trained twice, their checkpoints were on disk but newer than the last snapshot, so Tune did not know of them.
-With snapshots every 0.2 s there are often none, but another run of both cells may have some.
-With the default of ten seconds and such short epochs, Tune might not even know that the trials had begun.
+Tune didn't run finished trials again.
+The others continued from a checkpoint, in new processes, so every trial has its twelve epochs, and each epoch started from the weights of the one before.
+If a row says that an epoch was trained twice, its checkpoint was on disk, but the snapshot didn't list it yet.
+(It may list the epoch itself, because Tune records a report slightly before its checkpoint.)
 
-If a *single trial* dies and the program lives, the others continue, and it stays dead, unless you say `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`: then Tune starts it again from its last checkpoint, up to three times.
+If only a *single trial* dies, the others continue.
+By default, Tune doesn't restart it; with `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`, it does, up to three times, from the last checkpoint.
 """
 
 # %%
@@ -656,69 +700,73 @@ quiz("what_was_lost", what_was_lost)
 
 # %% [markdown]
 r"""
-## A trial that asks for more than there is stays PENDING
+## A trial that requests too many CPUs stays PENDING
 
-Tune asks Ray for a place for each trial (a placement group, chapter 4), and the trial is PENDING until there is one.
-Later it is RUNNING, perhaps PAUSED, and in the end TERMINATED or ERROR.
-Tune does not ask whether there will ever be a place.
+For each trial, Tune requests a placement group (Chapter 4), and the trial is PENDING until Ray has reserved it.
+Then the trial is RUNNING, perhaps PAUSED, and in the end TERMINATED or ERROR.
+In the next cell, `after(2, ...)` starts an experiment, records the state of its trials after two seconds, and then ends the experiment.
 
-**Predict:** a trial asks for three CPUs, and there are two: an error, a warning, or nothing?
-`after(seconds, ...)` starts an experiment, looks at it after that time, and ends it.
+**Predict:** each trial requests three CPUs, and the cluster has two.
+What do you get in these two seconds: an error, a warning, or nothing?
 """
+
+# %% tags=["demo"]
+predict("three_of_two", ..., ["an error", "a warning", "nothing"])
 
 # %% tags=["demo"]
 if passed("objective") and passed("tuner"):
     two = {"lr": [0.1, 0.3]}
     waits = after(2, lambda callbacks: tuner(trial, two, 3, place / "waits", callbacks=callbacks))
-    display(pandas.DataFrame(waits)[["config", "asks for", "status"]])
+    display(pandas.DataFrame(waits)[["config", "requests", "status"]])
+    display(measured("three_of_two", "nothing" if all(row["status"] == "PENDING" for row in waits) else "an error"))
 
 # %% [markdown]
 r"""
-Nothing, and with `verbose=0` not even a table that says so.
-After a minute Tune does log a warning, "You asked for 3.0 CPUs … per trial, but the cluster only has 2.0 CPUs", when you may have left for coffee.
+You get nothing: with `verbose=0`, there isn't even a table that shows the status.
+After a minute, Tune does log a warning ("You asked for 3.0 CPUs … per trial, but the cluster only has 2.0 CPUs"), but by then you may have left for coffee.
 
-An algorithm of RLlib brings its own request: one CPU for itself, where the learner is, and one for each EnvRunner *beside* it.
-`small_ppo()` is PPO for CartPole, with RLlib's defaults for everything that concerns processes.
-The name `"PPO"` is the trainable, and the config is the space:
+An RLlib algorithm determines its own request: one CPU for its main process, where the learner runs, and one for each EnvRunner.
+`small_ppo()` is PPO for CartPole, with RLlib's defaults for everything about processes.
+The name `"PPO"` is the trainable, and the config is the search space:
 """
 
 # %% tags=["demo"]
 def straight(callbacks):
-    """Return a Tuner for PPO as most people write it first."""
+    """Return a Tuner for PPO as most people first write it."""
     config = small_ppo().training(lr=tune.grid_search([0.001, 0.01]))
     quiet = tune.RunConfig(storage_path=place / "ppo", callbacks=callbacks, verbose=0)
     return tune.Tuner("PPO", param_space=config, run_config=quiet)
 
 
-pandas.DataFrame(after(2, straight))[["config", "asks for", "status"]]
+pandas.DataFrame(after(2, straight))[["config", "requests", "status"]]
 
 # %% [markdown]
 r"""
-Two runners is PPO's default, so each trial asks for three CPUs, and both stay PENDING.
-There are three ways out:
+PPO's default is two EnvRunners, so each trial requests three CPUs, and both trials stay PENDING.
+You have three ways out:
 
-| | a trial asks for | what it means |
+| setting | CPUs per trial | what it means |
 |---|---|---|
-| `num_env_runners=0` | 1 | the trial's own process plays, and none starts beside it |
-| `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)`, `.learners(num_cpus_per_learner=0.5)` | 1 | 0.5 + 0.25 + 0.25: three processes share a CPU, and take turns |
-| `ray.init(num_cpus=6)` | 3 | you tell Ray of six CPUs on two cores: two trials at a time, which take turns |
+| `num_env_runners=0` | 1 | the trial's main process also samples, and starts no other process |
+| `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)`, `.learners(num_cpus_per_learner=0.5)` | 1 | 0.5 + 0.25 + 0.25: three processes share a CPU |
+| `ray.init(num_cpus=6)` | 3 | you tell Ray that two cores are six CPUs: two trials run at a time, and their six processes share the cores |
 
-While many trials run, the first is usually best: trials side by side already use the cores.
-Runners pay when *one* training run should be fast (chapter 12).
+For many trials, the first way is usually best, because the trials alone keep all cores busy; EnvRunners pay off if *one* training run has to be fast (Chapter 12).
 
-Write `tune_ppo` so that **two trials run side by side** on two CPUs.
+Write `tune_ppo`, which returns a `Tuner` for PPO whose trials run **two at a time** on two CPUs.
 The best trial has the highest mean return, `"env_runners/episode_return_mean"`: Tune joins the names of nested results with a slash.
-`stop={"training_iteration": ...}` in the `RunConfig` ends a trial; nothing else would.
-The check looks at the trials before they start, then lets one train.
+To end a trial, set `stop={"training_iteration": ...}` in the `RunConfig`; nothing else would.
+Leave out `reuse_actors`, because an RLlib algorithm can't take over another trial's process.
+The check reads what the trials request before they start, and then it trains one of them.
 """
 
 
 # %%
 def tune_ppo(config, rates, iterations, folder, callbacks=None):
-    """Return a Tuner that tries PPO with each of these learning rates, for this number of iterations.
+    """Return a Tuner, without starting it, that tries PPO at each of these learning rates, for this number of iterations.
 
-    `config` is a PPOConfig. Two trials fit on two logical CPUs side by side. Best is the highest mean return. Results
-    go into `folder`; callbacks are handed on.
+    The trials use the settings of `config`, a PPOConfig. Two of them must fit on two logical CPUs. The best trial has the
+    highest mean return. Results go into `folder`; pass on the callbacks.
     """
     ### BEGIN SOLUTION
     return tune.Tuner(
@@ -737,15 +785,16 @@ check("tune_ppo", tune_ppo)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without `grid_search`, RLlib takes `lr=[0.001, 0.01]` for one run's *schedule*, and since a schedule is a list of pairs, it raises a `TypeError`.
-There is no `reuse_actors` here: an RLlib algorithm cannot take over another's process, and Tune would end with an error.
+Without `grid_search`, RLlib takes `lr=[0.001, 0.01]` as the *schedule* of one run.
+A schedule is a list of pairs, so RLlib raises a `TypeError`.
+With `reuse_actors=True`, a trial that is given a used process ends as ERROR, but `fit` returns as if all were well; if you also set `max_concurrent_trials`, `fit` hangs in Ray 2.60.
 """
 
 # %% [markdown]
 r"""
 Now tune PPO in **an environment of your own**.
-Every trial makes it in processes of its own, so you hand over a function that makes one: `register_env` gives it a name.
-RLlib calls it with the config's `env_config`, a dictionary that is part of the space: `env_config={"wind": tune.grid_search([0, 0.05])}` would try two winds.
+Every trial creates the environment in its own processes, so you register, under a name, a function that creates one.
+RLlib calls this function with the config's `env_config`, which is part of the search space: with `env_config={"wind": tune.grid_search([0, 0.05])}`, Tune would try two strengths of wind.
 """
 
 
@@ -755,7 +804,7 @@ from gymnasium.wrappers import TimeLimit
 
 
 class Windy(CartPoleEnv):
-    """CartPole in gusts: before each step, a push of up to `config["wind"]` changes how fast the pole falls."""
+    """CartPole in gusts: before each step, a random push of at most `config["wind"]` changes how fast the pole falls."""
 
     def __init__(self, config):
         super().__init__()
@@ -772,8 +821,8 @@ tune.register_env("windy", lambda config: TimeLimit(Windy(config), 500))
 
 # %% [markdown]
 r"""
-Let RLlib's default rate, 0.00005, compete with a hundred times as much.
-The full mode also tries 0.0005, and has more iterations.
+Compare RLlib's default learning rate, 0.00005, with one that's a hundred times as large.
+Full mode also tries 0.0005, trains for more iterations, and takes a minute or two.
 """
 
 # %% tags=["demo"]
@@ -787,18 +836,17 @@ if passed("tune_ppo"):
         frame, rate = result.metrics_dataframe, result.config["lr"]
         steps, returns = frame["num_env_steps_sampled_lifetime"], frame["env_runners/episode_return_mean"]
         axes.plot(steps, returns, ".-", label=f"{rate:g}")
-    axes.set(xlabel="steps", ylabel="mean return", title="PPO in the wind, one trial a learning rate")
-    axes.legend()
-    print("best:", learned.get_best_result().config["lr"])
+    axes.set(xlabel="environment steps", ylabel="mean return", title="PPO in the wind, one trial per learning rate")
+    axes.legend(title="learning rate")
+    print("best learning rate:", learned.get_best_result().config["lr"])
     print("most trials that were RUNNING at the same time:", max(at_once))
 
 # %% [markdown]
 r"""
-You have just measured what chapter 11 said about the default rate.
-The last line usually says 2: two trials ran side by side.
-It says 1 if one ended before the other's process was there.
+You've just measured what Chapter 11 says about the default learning rate: it's too small for a small problem.
+The last line usually says 2, because two trials ran at a time; it says 1 if one ended before the process of the other had started.
 
-For `tune.run`, `session.report` and `resources_per_trial` in older tutorials, see [Old names](../docs/old_names.md).
+For `tune.run`, `session.report`, and `resources_per_trial` in older tutorials, see [Old names](../docs/old_names.md).
 """
 
 # %%
@@ -811,11 +859,11 @@ quiz("ppo_pending", ppo_pending)
 
 # %% [markdown]
 r"""
-## A second node takes trials without being told
+## Tune uses a second node without any change to your search
 
-Tune places trials as Ray places everything: where there is room.
-The next cell adds a node with two CPUs, and each trial asks for two.
-`where` stands for a training run: it waits until the other trial runs too, and reports its node.
+Tune places trials the way Ray places everything: wherever there's room.
+The next cell adds a node with two CPUs, and each trial requests two.
+`where` stands in for a training run: it waits until the other trial is running, too, and reports its node.
 """
 
 
@@ -836,9 +884,9 @@ if passed("tuner"):
 
 # %% [markdown]
 r"""
-Two nodes, and no line of the search has changed.
-A trial that asks for three CPUs would still stay PENDING: four CPUs on two nodes are no place for it (chapter 4).
-On real machines every node must reach `storage_path`, such as `s3://bucket/folder`: a trial may continue on a different node from the one that wrote its checkpoint.
+The trials ran on two nodes, and not a line of the search has changed.
+A trial of this function that requests three CPUs would still stay PENDING, because no single node has three (Chapter 4).
+On real machines, every node must be able to reach `storage_path`, such as `s3://bucket/folder`, because a trial may continue on a different node from the one that wrote its checkpoint.
 """
 
 # %%
@@ -848,39 +896,33 @@ stop()
 r"""
 ## What you can do now
 
-- You write training that reports, keeps checkpoints, and continues from any of them.
-- You search a grid, and read from a DataFrame which trial, and which epoch, was best.
-- You let ASHA stop trials, count the epochs it saved, and know why the order matters.
-- You let Optuna propose trials, and know what it learns from.
-- You read a schedule from a population.
-- You restore a killed experiment, and know what was trained twice.
-- You compute what a trial asks for, get PPO out of PENDING, hand it your own environment, and let a grid use every node.
+- You can write training that reports, saves checkpoints, and continues from any of them.
+- You can run a grid search, and find the best trial and the best epoch in its results.
+- You can let ASHA stop trials, count the epochs it saves, and explain why the order matters.
+- You can let Optuna choose the settings, and PBT change them during training.
+- You can restore a killed experiment, and you know what it trains twice.
+- You can work out what a trial requests, and tune PPO in your own environment, on several nodes.
 
 ## Traps
 
-- **The last report is not the best**: `get_best_result()` and `get_dataframe()` take the last, unless you say otherwise.
-- **The best of many is lucky**: look at images, or seeds, that have chosen nothing.
-- **A list without `grid_search`** is one value.
-- **No checkpoint in a report**: PBT has nothing to copy, a restored trial starts from scratch, and no message says so.
-- **PBT with `synch=True` may stall** in Ray 2.60 if trials run side by side: now and then all stay PAUSED.
-  Here only one runs at a time, so it cannot happen.
-- **`metrics_dataframe` after a restore may lack rows.** Tune copies its files to `storage_path` now and then.
-  When a trial continues from a checkpoint, also in PBT, it takes the copy, and reports since then are gone from the file (not from the trial).
-  A callback such as `diary` hears them all.
+- **The last report isn't the best one**: `get_best_result()` and `get_dataframe()` take the last unless you say otherwise.
+- **The best of many is lucky**: measure it on images, or seeds, that played no part in the choice.
+- **A report without a checkpoint**: a restored trial starts from scratch, and PBT has nothing to copy, which it mentions only in an INFO line.
+- **`ASHAScheduler`'s default `max_t=100`** ends every trial after 100 reports.
+- **`metrics_dataframe` after a restore may lack rows.** A trial that continues from a checkpoint, also in PBT, starts from the copy of its files in `storage_path`, which Tune updates only now and then.
+  A callback such as `diary` receives every report.
 - **`verbose=0` also hides PENDING.** While you try something new, leave `verbose` alone.
-- **PPO asks for 1 + `num_env_runners` CPUs**, and its default is two runners.
-- **`training_iteration` counts reports**, whatever you mean by one.
-- **Thousands of checkpoints**: `tune.RunConfig(checkpoint_config=tune.CheckpointConfig(num_to_keep=3))` keeps the newest three.
-  For PBT keep more: a trial may still want to copy an older one.
-- **`~/ray_results`** fills up if you do not set `storage_path`.
+- **Thousands of checkpoints**: `tune.RunConfig(checkpoint_config=tune.CheckpointConfig(num_to_keep=3))` keeps the latest three.
+  For PBT, keep more, because a trial may still need to copy an older one.
 
 ## Read on
 
 - [Chapter 17](ch17_data_train.ipynb): training on several workers.
-  To tune it, start its `TorchTrainer` inside a trial's function: Ray's guide [*Ray Train and Ray Tune*](https://docs.ray.io/en/latest/train/user-guides/hyperparameter-optimization.html).
-- Tune's documentation: [key concepts](https://docs.ray.io/en/latest/tune/key-concepts.html), [resources](https://docs.ray.io/en/latest/tune/tutorials/tune-resources.html), [fault tolerance](https://docs.ray.io/en/latest/tune/tutorials/tune-fault-tolerance.html).
+  To tune it, start its `TorchTrainer` inside a trial's function; see Ray's guide [*Ray Train and Ray Tune*](https://docs.ray.io/en/latest/train/user-guides/hyperparameter-optimization.html).
+- Tune's documentation: [key concepts](https://docs.ray.io/en/latest/tune/key-concepts.html), [search algorithms](https://docs.ray.io/en/latest/tune/api/suggestion.html), [resources](https://docs.ray.io/en/latest/tune/tutorials/tune-resources.html), [fault tolerance](https://docs.ray.io/en/latest/tune/tutorials/tune-fault-tolerance.html).
+- Liaw et al., [*Tune: A Research Platform for Distributed Model Selection and Training*](https://arxiv.org/abs/1807.05118), 2018.
 - Li et al., [*A System for Massively Parallel Hyperparameter Tuning*](https://arxiv.org/abs/1810.05934), 2018: ASHA.
-- Akiba et al., [*Optuna: A Next-generation Hyperparameter Optimization Framework*](https://arxiv.org/abs/1907.10902), 2019; Ray's guide to [search algorithms](https://docs.ray.io/en/latest/tune/api/suggestion.html).
+- Akiba et al., [*Optuna: A Next-generation Hyperparameter Optimization Framework*](https://arxiv.org/abs/1907.10902), 2019.
 - Jaderberg et al., [*Population Based Training of Neural Networks*](https://arxiv.org/abs/1711.09846), 2017.
 - Bergstra and Bengio, [*Random Search for Hyper-Parameter Optimization*](https://jmlr.org/papers/v13/bergstra12a.html), 2012: why a grid is rarely the best way to spend trials.
 """

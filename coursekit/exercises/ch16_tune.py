@@ -16,15 +16,15 @@ from coursekit.judging.expect import agree, expect, expect_close, expect_equal
     minutes=15,
     needs={"CPU": 2},
     hints=[
-        "Before the loop, call `start = tune.get_checkpoint()`. It is None in a new trial; otherwise open it and `network.load(...)`.",
-        "`with start.as_directory() as folder: ...` opens a checkpoint. The loaded network knows how many epochs it has behind it.",
-        "`network.save(folder)` into a `tempfile.TemporaryDirectory()`, and inside that block "
+        "Before the loop, call `start = tune.get_checkpoint()`. It's None in a new trial; otherwise, open it and call `network.load(...)`.",
+        "`with start.as_directory() as folder: ...` opens a checkpoint. After `network.load(folder)`, `network.epochs` is the number of epochs trained so far.",
+        "In each epoch, call `network.save(folder)` with a folder from `tempfile.TemporaryDirectory()`, and inside that block "
         "`tune.report({...}, checkpoint=tune.Checkpoint.from_directory(folder))`.",
     ],
 )
 def objective(answer: Answer, rng: Generator) -> None:
-    """A trial that reports a checkpoint with every epoch can stop anywhere and continue anywhere."""
-    # Long: the network and the two lives of a trial, which Tune itself leads here, are most of it.
+    """A trial that reports a checkpoint after every epoch can stop after any of them and continue on any node."""
+    # Long: a trial runs twice, and each of its reports is compared with what our network gives.
     data, epochs, first = _images(rng), int(rng.integers(5, 8)), int(rng.integers(2, 4))
     config = {"lr": float(rng.uniform(0.01, 0.03)), "hidden": int(rng.integers(5, 20)), "epochs": epochs}
     other = config["lr"] * float(rng.uniform(1.5, 2.5))
@@ -32,15 +32,15 @@ def objective(answer: Answer, rng: Generator) -> None:
     with answer.case(f"a trial with {_brief(config)} was stopped after {first} epochs"):
         seen = answer.probe(given.two_lives, data, config, first, other)
         _judge_reports(seen["first"], _lived(network, data, config["lr"], first))
-        expect(seen["saved"], "None of its reports came with a checkpoint, so it cannot continue.")
+        expect(seen["saved"], "None of its reports came with a checkpoint, so it can't continue.")
     with answer.case(
-        f"stopped after {first} of {epochs} epochs; started again from its checkpoint with lr={other:.3g}"
+        f"stopped after {first} of {epochs} epochs, and restarted from its checkpoint with lr={other:.3g}"
     ):
         _judge_reports(seen["second"], _lived(network, data, other, epochs - first))
 
 
 def _images(rng: Generator) -> given.Data:
-    """Return images with labels: some to train with, some to choose by."""
+    """Return images with labels: some for training, some for choosing settings."""
     counts = {"train": 96, "choose": 40}
     return {name: (rng.random((count, 64)), rng.integers(0, 10, size=count)) for name, count in counts.items()}
 
@@ -56,23 +56,23 @@ def _lived(network: given.Network, data: given.Data, rate: float, epochs: int) -
 
 def _judge_reports(rows: list[given.Report], wanted: list[dict]) -> None:
     """Compare the reports of one life with those of our network: which epochs, then how good it was."""
-    expect(rows, "It reported nothing: is there a `tune.report({...})` in every epoch?")
-    epochs = [row["epoch"] for row in rows]
-    expect_equal(epochs, [row["epoch"] for row in wanted], f'Its reports gave "epoch" as {epochs}.')
+    expect(rows, "It reported nothing. Call `tune.report({...})` after every epoch.")
+    epochs, expected = [row["epoch"] for row in rows], [row["epoch"] for row in wanted]
+    expect_equal(epochs, expected, f'Its reports gave "epoch" as {epochs}; expected: {expected}.')
     for row, should in zip(rows, wanted, strict=True):
         _judge_number("accuracy", row["accuracy"], should["accuracy"], row["epoch"])
         _judge_number("loss", row["loss"], should["loss"], row["epoch"])
     without = [row["epoch"] for row in rows if not row["checkpoint"]]
-    expect(not without, f"Its reports of the epochs {without} came without a checkpoint.")
+    expect(not without, f"Its reports of these epochs came without a checkpoint: {without}.")
 
 
 def _judge_number(name: str, got: Any, should: float, epoch: int) -> None:
-    expect(got is not None, f'Its report has no entry "{name}": report everything that `network.test` returns.')
-    expect(isinstance(got, int | float), f'Its report has the entry "{name}": {got!r}, which should be a number.')
+    expect(got is not None, f'Its report has no "{name}". Report everything that `network.test` returns.')
+    expect(isinstance(got, int | float), f'Its report has the "{name}" {got!r}, which should be a number.')
     expect(
         agree(got, should, atol=1e-6),
-        f"In epoch {epoch} it reported the {name} {got:.4f}. "
-        'Does it use the weights, the rate and the images "to choose by" that it should?',
+        f"In epoch {epoch}, it reported the {name} {got:.4f}. With the weights of the epochs before, this learning rate, "
+        f'and a test on data["choose"], the {name} is {should:.4f}.',
     )
 
 
@@ -87,26 +87,26 @@ def _brief(config: dict) -> str:
     minutes=15,
     needs={"CPU": 2},
     hints=[
-        "`tune.grid_search(values)` for a list, the value itself for all else: a dictionary comprehension over `space.items()`.",
-        'Wrap what a trial asks for around it: `tune.with_resources(trainable, {"cpu": cpus})`.',
-        "`tune.TuneConfig(metric=..., mode=..., scheduler=..., reuse_actors=True)` and "
+        "Use `tune.grid_search(values)` for a list and the value itself for anything else, in a dictionary comprehension over `space.items()`.",
+        'Wrap the trainable with its resources: `tune.with_resources(trainable, {"cpu": cpus})`.',
+        "You need `tune.TuneConfig(metric=..., mode=..., scheduler=..., reuse_actors=True)` and "
         "`tune.RunConfig(storage_path=..., callbacks=..., verbose=0)`.",
     ],
 )
 def tuner(answer: Answer, rng: Generator) -> None:
-    """Space, resources, scheduler and folder are four separate settings, and a trial knows only its own config."""
-    # Long: a plan is read before any trial starts, so that most mistakes cost no processes; then a few trials run.
+    """Search space, resources, scheduler, and folder are four separate settings, and a trial receives only its config."""
+    # Long: a plan is read before any trial starts, because most mistakes show there and no process has to start; then a few trials run.
     space, cpus = _space(rng), float(rng.choice([0.25, 0.5, 0.75]))
     with answer.case(f"{space}, cpus={cpus}"):
         _judge_plan(answer.probe(given.plan_of, space, cpus), _grid(space), cpus)
     few = {**space, "hidden": space["hidden"][:1]}
     cpus, salt = float(rng.choice([1.25, 1.5, 1.75])), float(rng.uniform(3, 9))
-    with answer.case(f"{few}, cpus={cpus}; the trials ran, and wrote down what they saw"):
+    with answer.case(f"{few}, cpus={cpus}; the trials ran, and recorded what they received"):
         _judge_run(answer.probe(given.run_of, few, cpus, salt), _grid(few), cpus, salt)
 
 
 def _space(rng: Generator) -> dict:
-    """Return what is to be tried: lists, and one value."""
+    """Return a search space: two lists, and one value."""
     return {
         "lr": rng.uniform(0.001, 1, size=2).round(4).tolist(),
         "hidden": rng.choice(np.arange(4, 40), size=int(rng.integers(2, 4)), replace=False).tolist(),
@@ -123,15 +123,15 @@ def _judge_run(seen: given.RunOfGrid, wanted: list[dict], cpus: float, salt: flo
     """Compare what trials saw with what they should have seen, and the best of them with ours."""
     ran = seen["ran"]
     configs, had = [row["saw"] for row in ran], [row["cpus"] for row in ran]
-    expect(_same(wanted, configs), f"The trials had the configs {configs}.")
+    expect(_same(wanted, configs), f"The trials had these configs: {configs}.")
     expect_equal(had, [cpus] * len(ran), f"The trials had these numbers of CPUs: {had}.")
     _expect_one_report([row["training_iteration"] for row in ran])
     scores = {_brief(config): sum(salt * value for value in config.values()) % 1.0 for config in configs}
     own = all(agree(row["accuracy"], scores[_brief(row["saw"])], atol=1e-6) for row in ran)
-    expect(own, "The reports are not those of the function that you were given.")
+    expect(own, "The reports aren't those of the function that was passed to you.")
     best = max(scores, key=lambda name: scores[name])
     taken = seen["best"]
-    expect_equal(_brief(taken), best, f"Your Tuner takes {taken} for the best one; the accuracies were {scores}.")
+    expect_equal(_brief(taken), best, f"Your Tuner calls {taken} the best; the accuracies were {scores}.")
 
 
 def _expect_one_report(counts: list[int]) -> None:
@@ -139,7 +139,7 @@ def _expect_one_report(counts: list[int]) -> None:
     expect_equal(
         counts,
         ones,
-        f"The scheduler that you were given ends a trial at its first report; yours reported {counts} times.",
+        f"The scheduler that was passed to you ends a trial at its first report; your trials reported this many times: {counts}.",
     )
 
 
@@ -150,32 +150,30 @@ def _same(wanted: list[dict], got: list[dict]) -> bool:
 
 
 def _judge_plan(plan: given.PlanOfGrid, wanted: list[dict], cpus: float) -> None:
-    """Refuse at once what cannot come out right: no trial has been started for this."""
+    """Refuse what can be seen before any trial has started."""
     trials = plan["trials"]
-    expect(trials, "The `callbacks` never heard of a trial. Do you pass them to the RunConfig?")
+    expect(trials, "The `callbacks` were never called. Pass them to the RunConfig.")
     configs, planned, combinations = [trial["config"] for trial in trials], len(trials), len(wanted)
     expect(
         _same(wanted, configs),
-        f"The Tuner plans {configs}. Every combination should come once; trials planned: {planned}, combinations: {combinations}.",
+        f"The Tuner plans {configs}. Each combination should appear once; trials planned: {planned}, combinations: {combinations}.",
     )
-    asked, first = [trial["asks for"].get("CPU") for trial in trials], trials[0]["asks for"]
-    expect_equal(asked, [cpus] * planned, f"A trial asks for {first}.")
+    requested, first = [trial["requests"].get("CPU") for trial in trials], trials[0]["requests"]
+    expect_equal(requested, [cpus] * planned, f"A trial requests {first}.")
     _judge_settings(plan, ["accuracy", "max"])
-    expect(
-        plan["reuses"], "Each trial would start a process of its own. Which setting lets it take over an existing one?"
-    )
+    expect(plan["reuses"], "Each trial would start a new process. Set `reuse_actors` in the TuneConfig.")
     verbose = plan["verbose"]
-    expect_equal(verbose, 0, f"With verbose={verbose} in the RunConfig, Tune prints tables as it runs.")
+    expect_equal(verbose, 0, f"With verbose={verbose} in the RunConfig, Tune prints while it runs.")
 
 
 def _judge_settings(plan: given.Plan, wanted: list[str]) -> None:
-    """Results must go into the folder, and the best is what has the highest value of the right entry."""
-    expect_equal(plan["trials"][0]["folder"], plan["folder"], "The results would not go into `folder`.")
+    """Results must go into the folder, and the best trial must have the highest value of the right entry."""
+    expect_equal(plan["trials"][0]["folder"], plan["folder"], "The results wouldn't go into `folder`.")
     metric, mode = plan["best_by"]
     expect_equal(
         [metric, mode],
         wanted,
-        f"The TuneConfig has metric={metric!r}, mode={mode!r}. Is that an entry of a report, and is its highest value the best?",
+        f"The TuneConfig has metric={metric!r}, mode={mode!r}. `metric` names the entry of the reports that decides, and `mode` says whether its highest or lowest value is best.",
     )
 
 
@@ -183,26 +181,30 @@ def _judge_settings(plan: given.Plan, wanted: list[str]) -> None:
     points=2,
     minutes=10,
     hints=[
-        "`results.get_best_result()` looks at the *last* report of each trial. Which `scope` looks at all of them?",
-        "A result has `config`, and `metrics_dataframe`: one row for each of its reports.",
-        "`frame.loc[frame['accuracy'].idxmax(), 'epoch']`.",
+        "`results.get_best_result()` compares the *last* report of each trial. Which `scope` compares all of them?",
+        "A result has a `config`, and a `metrics_dataframe` with one row per report.",
+        "The epoch of the highest accuracy in a frame is `frame.loc[frame['accuracy'].idxmax(), 'epoch']`.",
     ],
 )
 def best_config(answer: Answer, rng: Generator) -> None:
-    """Each epoch has a checkpoint, so you can have the best epoch instead of the last one."""
+    """Each epoch has a checkpoint, so you can take the best epoch instead of the last one."""
     for _ in range(2):
         runs, best = _curves(rng)
         tried = "\n".join(f"{config}: {_told(curve)}" for config, curve in runs)
         with answer.case(f"{len(runs)} trials:\n{tried}"):
-            _judge_choice(answer.probe(given.judge_results, runs), *runs[best])
+            _judge_choice(answer.probe(given.judge_results, runs), runs, best)
 
 
-def _judge_choice(returned: Any, config: dict, curve: list[float]) -> None:
+def _judge_choice(returned: Any, runs: list, best: int) -> None:
     """Compare what came back with the best trial and its best epoch."""
     expect(isinstance(returned, list) and len(returned) == 2, f"Return a config and an epoch, not {returned!r}.")
-    expect(agree(returned[0], config), f"You returned the config {returned[0]}.")
-    epoch = int(np.argmax(curve)) + 1
-    expect_equal(returned[1], epoch, f"The config is right, the epoch {returned[1]!r} is not.")
+    (config, curve), (got, epoch) = runs[best], returned
+    ended = max((run for run in runs if run[1]), key=lambda run: run[1][-1])[0]
+    steady = max((run for run in runs if run[1]), key=lambda run: np.mean(run[1]))[0]
+    expect(not agree(got, ended), f"You returned the config {got}: that trial has the highest *last* accuracy.")
+    expect(not agree(got, steady), f"You returned the config {got}: that trial has the highest *mean* accuracy.")
+    expect(agree(got, config), f"You returned the config {got}.")
+    expect_equal(epoch, int(np.argmax(curve)) + 1, f"The config is right, but the epoch {epoch!r} isn't.")
 
 
 def _told(curve: list[float]) -> str:
@@ -212,9 +214,9 @@ def _told(curve: list[float]) -> str:
 
 
 def _curves(rng: Generator) -> tuple[list, int]:
-    """Return trials with their accuracies, and which of them got highest: in the middle, then it fell.
+    """Return trials with their accuracies, and the number of the one with the highest: it rises, and then it falls.
 
-    Another one ends highest, a third one is best on average, and one died before its first report.
+    Another trial ends highest, a third has the highest mean, and one died before its first report.
     """
     epochs = int(rng.integers(6, 9))
     peak = int(rng.integers(1, epochs - 2))
@@ -234,14 +236,14 @@ def _curves(rng: Generator) -> tuple[list, int]:
     points=2,
     minutes=15,
     hints=[
-        "Keep a list for each rung: the accuracies that trials had when they reached it.",
-        "A trial that stops at a rung has reached it, too. Does its accuracy get into the list before the next trial comes?",
-        "`np.percentile` of an empty list fails: the first trial at a rung needs no bar.",
+        "For each rung, keep a list of the accuracies with which trials reached it.",
+        "A trial that stops at a rung has reached it, too, so its accuracy goes into the list before the next trial comes.",
+        "`np.percentile` of an empty list fails, so the first trial at a rung needs a case of its own.",
     ],
 )
 def replay_asha(answer: Answer, rng: Generator) -> None:
-    """ASHA decides at once, with the trials that have come by so far: the same trials in another order cost other epochs."""
-    # Long: each case is replayed with the usual mistakes, too, so that each of them comes out differently.
+    """ASHA decides at once, from the trials so far, so the order of the trials changes how many epochs it trains."""
+    # Long: each case is also replayed with the usual mistakes, and each of them must give another number.
     for _ in range(3):
         curves, order, rungs = _telling_case(rng)
         with answer.case(f"{len(curves)} trials in the order {order}, rungs after the epochs {rungs}"):
@@ -252,53 +254,58 @@ def replay_asha(answer: Answer, rng: Generator) -> None:
 
 
 def _judge_replay(returned: Any, curves: list, order: list, rungs: list) -> None:
-    epochs, best = _replayed(curves, order, rungs)
-    forgets, with_itself, one_list, as_stored, too_high, first_stops = (
+    epochs, best, ended = _replayed(curves, order, rungs)
+    forgets, with_itself, one_list, as_stored, too_high, first_stops, at_the_bar = (
         _replayed(curves, order, rungs, name)[0] for name in MISTAKES
     )
     expect_close(
         returned[0],
         epochs,
-        f"You counted {returned[0]!r} epochs.",
+        f"You counted {returned[0]!r} epochs; expected: {epochs}.",
         mistakes={
-            "You get this number of epochs when a rung does not remember the trials that it stops.": forgets,
-            "You get this number of epochs when a trial's own accuracy counts among the earlier ones.": with_itself,
-            "You get this number of epochs when all rungs share one list.": one_list,
-            "You get this number of epochs when the trials come in the order of `curves`.": as_stored,
-            "You get this number of epochs when the bar is the best of the earlier accuracies.": too_high,
-            "You get this number of epochs when the first trial to reach a rung stops there: there is none to compare it with, so it continues.": first_stops,
+            "That's the number of epochs if a rung forgets the trials that stop there.": forgets,
+            "That's the number of epochs if a trial's own accuracy counts among the earlier ones.": with_itself,
+            "That's the number of epochs if all rungs share one list.": one_list,
+            "That's the number of epochs if the trials come in the order of `curves`.": as_stored,
+            "That's the number of epochs if the bar is the best of the earlier accuracies.": too_high,
+            "That's the number of epochs if the first trial to reach a rung stops there. With nothing to compare it with, it continues.": first_stops,
+            "That's the number of epochs if a trial exactly at the bar stops. Only a trial below the bar does.": at_the_bar,
         },
     )
     expect_close(
         returned[1],
         best,
-        f"The number of epochs is right. The best accuracy that ASHA sees is not {returned[1]!r}.",
+        f"The number of epochs is right. The best accuracy that ASHA sees isn't {returned[1]!r}.",
         atol=1e-9,
+        mistakes={"The number of epochs is right, but that's the best of the trials' last accuracies.": ended},
     )
 
 
-MISTAKES = ["forgets", "with itself", "one list", "as stored", "too high", "first stops"]
+MISTAKES = ["forgets", "with itself", "one list", "as stored", "too high", "first stops", "at the bar"]
 
 
 def _telling_case(rng: Generator) -> tuple[list, list, list]:
-    """Return curves, an order and rungs for which each of the usual mistakes leads to other epochs."""
+    """Return curves, an order, and rungs for which each of the usual mistakes gives another result.
+
+    The second trial meets the bar of the first rung exactly, and trials get worse again after their best epoch.
+    """
     while True:
         rungs = [1, int(rng.integers(2, 4)), int(rng.integers(5, 7))]
-        curves = (
-            np.sort(rng.uniform(0.1, 0.9, size=(12, 8)) * rng.uniform(0.3, 1, size=(12, 1)), axis=1).round(4).tolist()
-        )
-        curves = [curve[: int(rng.integers(7, 9))] for curve in curves]
+        curves = np.sort(rng.uniform(0.1, 0.9, size=(12, 8)) * rng.uniform(0.3, 1, size=(12, 1)), axis=1)
+        curves[:, -4:] = rng.permuted(curves[:, -4:], axis=1)
         order = rng.permutation(12).tolist()
-        epochs, best = _replayed(curves, order, rungs)
+        curves[order[1], 0] = curves[order[0], 0]
+        curves = [curve[: int(rng.integers(7, 9))] for curve in curves.round(4).tolist()]
+        epochs, best, ended = _replayed(curves, order, rungs)
         others = {_replayed(curves, order, rungs, name)[0] for name in MISTAKES}
-        if len(others | {epochs}) == 7 and best < max(map(max, curves)):
+        if len(others | {epochs}) == len(MISTAKES) + 1 and ended < best < max(map(max, curves)):
             return curves, order, rungs
 
 
-def _replayed(curves: list, order: list, rungs: list, mistake: str = "") -> tuple[int, float]:
-    """Return the epochs that ASHA trains and the best accuracy that it sees, or what a mistake makes of them."""
+def _replayed(curves: list, order: list, rungs: list, mistake: str = "") -> tuple[int, float, float]:
+    """Return the epochs that ASHA trains, the best accuracy it sees, and the best that a trial ends with, or what a mistake makes of them."""
     reached: dict[int, list[float]] = {}
-    epochs, best = 0, 0.0
+    epochs, best, ended = 0, 0.0, 0.0
     for number in sorted(order) if mistake == "as stored" else order:
         for epoch, accuracy in enumerate(curves[number], 1):
             epochs, best = epochs + 1, max(best, accuracy)
@@ -306,12 +313,14 @@ def _replayed(curves: list, order: list, rungs: list, mistake: str = "") -> tupl
                 earlier = reached.setdefault(0 if mistake == "one list" else epoch, [])
                 compared = [*earlier, accuracy] if mistake == "with itself" else earlier
                 bar = np.percentile(compared, 100 if mistake == "too high" else 200 / 3) if compared else 0.0
-                stops = accuracy < bar or (mistake == "first stops" and not earlier)
+                stops = accuracy <= bar if mistake == "at the bar" else accuracy < bar
+                stops = stops or (mistake == "first stops" and not earlier)
                 if not (mistake == "forgets" and stops):
                     earlier.append(accuracy)
                 if stops:
                     break
-    return epochs, best
+        ended = max(ended, accuracy)
+    return epochs, best, ended
 
 
 @exercise(
@@ -319,121 +328,128 @@ def _replayed(curves: list, order: list, rungs: list, mistake: str = "") -> tupl
     minutes=15,
     needs={"CPU": 2},
     hints=[
-        "PPO asks for one CPU for itself and one for each EnvRunner. How many runners leave room for two trials on two CPUs?",
-        "`config.training(lr=tune.grid_search(rates))`: the space is the config itself, handed over as `param_space`.",
-        'The name is the trainable: `tune.Tuner("PPO", ...)`. What ends a trial is `stop={"training_iteration": ...}` in RunConfig.',
+        "PPO requests one CPU for its main process and one for each EnvRunner. How many EnvRunners leave room for two trials on two CPUs?",
+        "The search space is the config itself: pass `config.training(lr=tune.grid_search(rates))` as `param_space`.",
+        'The name is the trainable: `tune.Tuner("PPO", ...)`. In the RunConfig, `stop={"training_iteration": ...}` ends a trial.',
     ],
 )
 def tune_ppo(answer: Answer, rng: Generator) -> None:
-    """An RLlib algorithm is a trial like any other, except that it brings its own request for resources."""
-    # Long: a plan is read before any trial starts, so that most mistakes cost no processes; then one trial runs.
+    """An RLlib algorithm is a trial like any other, except that it determines what resources it requests."""
+    # Long: a plan is read before any trial starts, because most mistakes show there and no process has to start; then one trial runs.
     rates = rng.uniform(0.0005, 0.01, size=int(rng.integers(2, 5))).round(5).tolist()
-    with answer.case(f"rates={rates}; nothing has been started yet"):
-        _judge_plan_of_ppo(answer.probe(given.plan_of_ppo, rates), rates)
+    gamma = round(float(rng.uniform(0.9, 0.98)), 3)
+    with answer.case(f"a config with gamma={gamma}, rates={rates}; nothing has been started yet"):
+        _judge_plan_of_ppo(answer.probe(given.plan_of_ppo, rates, gamma), rates, gamma)
     iterations = int(rng.integers(1, 3))
     with answer.case(f"one trial with lr={rates[0]} ran for iterations={iterations}"):
         _judge_run_of_ppo(answer.probe(given.run_of_ppo, rates[0], iterations), rates, iterations)
 
 
-def _judge_plan_of_ppo(plan: given.PlanOfPPO, rates: list[float]) -> None:
-    """Refuse at once what cannot come out right."""
+def _judge_plan_of_ppo(plan: given.PlanOfPPO, rates: list[float], gamma: float) -> None:
+    """Refuse what can be seen before any trial has started."""
     _judge_search(plan, rates)
     _judge_request(plan["trials"][0])
+    used = plan["trials"][0]["gamma"]
+    expect_equal(used, gamma, f"The trials use gamma={used}, so they don't start from the `config` that was passed.")
     _judge_settings(plan, ["env_runners/episode_return_mean", "max"])
-    expect(plan["ends"], "Nothing ends a trial, so it would train forever. Which argument of the RunConfig stops it?")
+    expect(plan["ends"], "Nothing ends a trial, so it would train forever. Set `stop` in the RunConfig.")
+    expect(
+        not plan["reuses"],
+        "With `reuse_actors=True`, a trial of PPO that is given another one's process ends as ERROR.",
+    )
 
 
 def _judge_run_of_ppo(ran: given.RunOfPPO, rates: list[float], iterations: int) -> None:
     """Judge how long a trial trained, with which rate, and where."""
     count = ran["iterations"]
     expect(count <= iterations, "It kept training after that.")
-    expect_equal(count, iterations, f"Its number of iterations was {count}.")
+    expect_equal(count, iterations, f"It trained for this number of iterations: {count}.")
     used = ran["rate"]
-    expect_close(used, rates[0], f"Its learner used the rate {used:.3g}.", atol=1e-7)
+    expect_close(used, rates[0], f"Its learner used the learning rate {used:.3g}.", atol=1e-7)
     expect(not ran["here"], "It ran in the notebook's own process.")
 
 
 def _judge_search(plan: given.PlanOfPPO, rates: list[float]) -> None:
-    """Every rate must have a trial, and two of them must be allowed side by side."""
+    """Every rate must have a trial, and two trials must be allowed side by side."""
     schedule, limit = plan["schedule"], plan["limit"]
     expect(
         schedule is None,
-        f"The config has lr={schedule}. RLlib takes a list for a schedule of one training. What tells Tune to search it?",
+        f"The config has lr={schedule}. RLlib takes such a list as the schedule of one run. Mark it as a search with `tune.grid_search`.",
     )
-    expect(plan["trials"], "The `callbacks` never heard of a trial. Do you pass them to the RunConfig?")
+    expect(plan["trials"], "The `callbacks` were never called. Pass them to the RunConfig.")
     expect(limit >= 2, f"Your Tuner lets only this number of trials run at a time: {limit}.")
     got = [trial["config"].get("lr") for trial in plan["trials"]]
     first = rates[:limit]  # the others begin when one of these has ended
-    expect(agree(sorted(got, key=str), sorted(first, key=str)), f"The first trials have the learning rates {got}.")
+    expect(agree(sorted(got, key=str), sorted(first, key=str)), f"The first trials have these learning rates: {got}.")
 
 
 def _judge_request(trial: given.Planned) -> None:
-    """Two trials must fit on two CPUs, and the runners of each into what it asks for."""
-    asked, needed = trial["asks for"].get("CPU", 0), trial["runners need"]
+    """Two trials must fit on two CPUs, and the EnvRunners of each must fit into what it requests."""
+    requested, needed = trial["requests"].get("CPU", 0), trial["runners need"]
     runners = trial["config"].get("num_env_runners")
     expect(
-        asked <= 1,
-        f"A trial asks for {asked:g} CPUs (with num_env_runners={runners}): two do not fit on two CPUs side by side.",
+        requested <= 1,
+        f"A trial requests {requested:g} CPUs (with num_env_runners={runners}), so two don't fit on two CPUs.",
     )
     expect(
-        needed <= asked,
-        f"A trial asks for {asked:g} CPUs; its EnvRunners (num_env_runners={runners}) alone need {needed:g}: they would wait forever.",
+        needed <= requested,
+        f"A trial requests {requested:g} CPUs, but its EnvRunners (num_env_runners={runners}) need {needed:g}, so they would wait forever.",
     )
 
 
 question(
     "last_or_best",
     """
-    A trial reports the accuracies 0.3, 0.9, 0.4, another 0.5, 0.6, 0.7. Every epoch has a checkpoint. Which one
-    does a plain `results.get_best_result()` give you?
+    One trial reports the accuracies 0.3, 0.9, and 0.4, and another reports 0.5, 0.6, and 0.7. Every epoch has a checkpoint. Which trial
+    does a plain `results.get_best_result()` return?
 
-    a) The first: it has reached 0.9.
-        That would be `scope="all"`. Without it Tune compares only the last reports, 0.4 and 0.7.
-    *b) The second: its last report is higher.
-        Right: `scope="last"` is the default, also in `get_dataframe()`.
-    c) The second: its mean is higher.
-        The mean is higher, 0.6 against 0.53, but that is `scope="avg"`; by default only the last report counts.
+    a) The first, because it reached 0.9.
+        You'd get it with `scope="all"`. By default, Tune compares only the last reports, 0.4 and 0.7.
+    *b) The second, because its last report is higher.
+        Right: `scope="last"` is the default, and `get_dataframe()` takes the last reports, too.
+    c) The second, because its mean is higher.
+        Its mean is higher, 0.6 against 0.53, but Tune compares means only with `scope="avg"`. By default, only the last report counts.
     """,
 )
 
 question(
     "order_matters",
     """
-    Suppose that a grid begins with its worst trial, that each trial is better than the one before, and that one runs at a time. What does ASHA save?
+    A grid starts with its worst trial, and each trial is better than the one before it in every epoch. One trial runs at a time. How many epochs does Ray's ASHA save?
 
-    a) As much as possible: it knows that the first trials are bad.
-        It knows nothing when the first one comes: there is no other trial to compare it with.
-    *b) Nothing: every trial is the best so far when it reaches a rung.
-        Right: no trial is ever below those that came before it. Shuffle what you try.
-    c) The same as in any other order, since the same trials run.
-        ASHA decides at once, from the trials so far, so the order decides what it sees.
+    a) As many as possible, because it knows that the first trials are bad.
+        When the first trial comes, ASHA has no other trial to compare it with.
+    *b) None, because every trial is the best so far when it reaches a rung.
+        Right: no trial is ever below the ones before it. Shuffle what you try. (The paper's ASHA, which promotes, would save some even here.)
+    c) As many as in any other order, because the same trials run.
+        ASHA decides at once, from the trials so far, so the order changes what it compares.
     """,
 )
 
 question(
     "what_is_cloned",
     """
-    In population-based training a bad trial is told to copy a good one. What does it get?
+    In population-based training, a bad trial copies a good one. What does it get?
 
     a) The good one's learning rate, with which it starts from scratch.
-        Then all that the good one learned would be lost, and no *schedule* could arise.
-    b) The good one's weights; its own learning rate stays.
-        Its own rate led to bad results. It takes over the weights, and a rate near the good one's.
-    *c) The good one's weights, and its learning rate changed a little.
-        Right: exploit, then explore. So a rate can change in the middle of training.
+        Then everything that the good trial has learned would be lost, and the rate could never change mid-training.
+    b) The good one's weights; it keeps its own learning rate.
+        Its own rate led to bad results, so it gets a rate near the good one's along with the weights.
+    *c) The good one's weights, and its learning rate, changed a little.
+        Right: exploit, then explore. That's how a learning rate can change mid-training.
     """,
 )
 
 question(
     "what_was_lost",
     """
-    The program that runs Tune is killed with SIGKILL, and you restore. What is trained a second time?
+    The program that runs Tune is killed with SIGKILL, and you restore the experiment. What does Tune train a second time?
 
-    a) Nothing, since every epoch had written a checkpoint.
-        Tune continues from the checkpoints that its last *snapshot* knows. What came after that, it trains again.
-    *b) The epochs since the last snapshot, which by default is up to about ten seconds old, and the part of an epoch that was running.
-        Right: with short epochs that may be many; with epochs of an hour, mostly the one that was running.
-    c) All trials that had not ended, from their beginning.
+    a) Nothing, because every epoch wrote a checkpoint.
+        Tune continues from the checkpoints that the last *snapshot* lists. It trains everything after them again.
+    *b) The epochs since the last snapshot, which by default is up to about ten seconds old, and the epoch that was running.
+        Right: if epochs are short, that can be many of them. If an epoch takes an hour, it's mostly the one that was running.
+    c) All trials that hadn't ended, from the beginning.
         That would happen if your trials reported no checkpoints.
     """,
 )
@@ -441,13 +457,13 @@ question(
 question(
     "ppo_pending",
     """
-    Ray has 4 logical CPUs. A trial of PPO has 2 EnvRunners and RLlib's defaults otherwise. How many trials run at a time?
+    Ray has 4 logical CPUs. Each trial of PPO has 2 EnvRunners and otherwise RLlib's defaults. How many trials run at a time?
 
-    a) Two: four CPUs, two runners each.
-        The algorithm itself asks for one more. Two trials ask for six.
-    *b) One: it asks for three CPUs, and one stays free.
-        Right: 1 + 2. The next trial is PENDING, and one CPU does nothing.
-    c) Four: one for each CPU.
-        A plain function asks for one CPU unless you say otherwise. PPO brings its own request.
+    a) Two, because four CPUs are enough for two EnvRunners each.
+        The main process of each trial requests a CPU as well, so two trials request six.
+    *b) One: it requests three CPUs, and one stays free.
+        Right: 1 + 2. The next trial is PENDING, and the fourth CPU stays idle.
+    c) Four, one per CPU.
+        A plain function requests one CPU unless you say otherwise, but PPO determines its own request.
     """,
 )

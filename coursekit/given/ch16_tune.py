@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
+import psutil
 
 from coursekit.ray_bridge import private
 from coursekit.ray_bridge.rendezvous import expect_ray
@@ -24,11 +25,11 @@ from coursekit.ray_bridge.rendezvous import expect_ray
 Data = dict[str, tuple[np.ndarray, np.ndarray]]
 PIXELS, CLASSES = 64, 10
 FILE = "network.npz"
-PPO_SETTINGS = ("lr", "num_env_runners")  # of the two hundred in its config, those that the exercise is about
+PPO_SETTINGS = ("lr", "num_env_runners")  # what the chapter shows of the two hundred settings in its config
 
 
 class Network:
-    """A classifier of digits with one hidden layer, in NumPy: `train` is one epoch, `test` says how good it is."""
+    """A classifier of digits with one hidden layer, in NumPy: `train` trains for one epoch, and `test` measures it."""
 
     def __init__(self, hidden: int, seed: int = 0):
         rng = np.random.default_rng(seed)
@@ -44,7 +45,7 @@ class Network:
     def train(self, x: np.ndarray, y: np.ndarray, lr: float, batch: int = 32, momentum: float = 0.9) -> None:
         """Go over all images once, in an order that depends on the seed and the epoch alone; `x` is [N, 64], `y` [N]."""
         order = np.random.default_rng([self.seed, self.epochs]).permutation(len(x))
-        with np.errstate(all="ignore"):  # with a large learning rate the weights may leave every bound
+        with np.errstate(all="ignore"):  # with a large learning rate, the weights may overflow
             for rows in np.array_split(order, max(1, len(x) // batch)):
                 for weights, speed, slope in zip(
                     self.weights, self.speeds, self._slopes(x[rows], y[rows]), strict=True
@@ -55,13 +56,13 @@ class Network:
         self.epochs += 1
 
     def test(self, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
-        """Return the share of images that are recognised, and the loss."""
+        """Return the accuracy (the fraction of images classified correctly) and the loss."""
         with np.errstate(all="ignore"):
             _, logs = self._forward(x)
         return {"accuracy": float((logs.argmax(axis=1) == y).mean()), "loss": float(-logs[np.arange(len(y)), y].mean())}
 
     def save(self, folder: str | Path) -> None:
-        """Write weights, momentum and the number of epochs into a folder."""
+        """Write the weights, the momentum, and the number of epochs into a folder."""
         np.savez(Path(folder) / FILE, *self.weights, *self.speeds, epochs=self.epochs)
 
     def load(self, folder: str | Path) -> None:
@@ -89,7 +90,7 @@ class Network:
 
 
 def digits() -> Data:
-    """Return scikit-learn's 1,797 digits in three parts: to train, to choose by, and to look at only once, in the end."""
+    """Return scikit-learn's 1,797 digits in three parts: to train with, to choose settings with, and to test once, at the end."""
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
@@ -103,7 +104,7 @@ def digits() -> Data:
 
 
 def diary(rows: list[dict]) -> Any:
-    """Return a callback for Tune that adds a row to `rows` for every report, in the order in which they arrive."""
+    """Return a callback for Tune that adds a row to `rows` for every report, in the order of arrival."""
     from ray import tune
 
     class Diary(tune.Callback):
@@ -128,16 +129,16 @@ def running(counts: list[int]) -> Any:
 
 
 def ancestry(rows: list[dict], folder: Path, trial: int) -> list[dict]:
-    """Return how the weights of a trial were trained: a row says from which epoch on, in which trial, with which rate.
+    """Return how the weights of a trial were trained: each row has a first epoch, a trial, and a learning rate.
 
-    `rows` is the diary; who copied from whom Tune has written into the folder (`pbt_policy_….txt`).
+    `rows` is the diary. Tune records which trial copied which in the folder (`pbt_policy_….txt`).
     """
     experiment = max(path for path in folder.iterdir() if path.is_dir())  # their names end with the time
     copies = [json.loads(line) for path in experiment.glob(f"pbt_policy_*_{trial:05}.txt") for line in path.open()]
     found, now = [], trial
     for taker, giver, *epochs, _, config in reversed(copies):
         if int(taker.split("_")[0]) != now:
-            break  # copied before that, and thrown away since
+            break  # an earlier copy, which was thrown away later
         found.append({"from epoch": max(epochs) + 1, "in trial": now, "lr": config["lr"]})
         now = int(giver.split("_")[0])
     first = next(row["lr"] for row in rows if row["trial"] == now)
@@ -148,7 +149,7 @@ def ancestry(rows: list[dict], folder: Path, trial: int) -> list[dict]:
 
 
 class Elsewhere:
-    """A program that joins this Ray, makes a Tuner and fits it: `process` is the program, `log` what it said."""
+    """A program that joins this Ray, makes a Tuner, and fits it: `process` is the program, and `log` is its output."""
 
     def __init__(self, make_tuner: Callable, folder: str | Path):
         import ray
@@ -171,7 +172,11 @@ class Elsewhere:
         return {path.name: len(list(path.glob("checkpoint_*"))) for path in sorted(folders)}
 
     def known(self) -> dict[str, int]:
-        """Return for each trial how many epochs the last snapshot of the experiment knows of; empty before the first one."""
+        """Return for each trial how many epochs the last snapshot of the experiment lists; empty before the first snapshot."""
+        return self._of_trials("training_iteration")
+
+    def _of_trials(self, entry: str) -> dict[str, int]:
+        """Return for each trial in the last snapshot an entry of its last report, 0 before the first report."""
         from ray.tune import ExperimentAnalysis
 
         try:
@@ -180,10 +185,17 @@ class Elsewhere:
             trials = ExperimentAnalysis(str(state)).trials
         except Exception:  # there is none yet, or it is just being written
             return {}
-        return {trial.storage.trial_dir_name: trial.last_result.get("training_iteration", 0) for trial in trials}
+        return {trial.storage.trial_dir_name: trial.last_result.get(entry, 0) for trial in trials}
+
+    def trials_alive(self, seconds: float) -> int:
+        """Return how many processes of the trials in the last snapshot still run; wait up to `seconds` for all of them to exit."""
+        pids = {pid for pid in self._of_trials("pid").values() if pid}
+        processes = [each for each in psutil.process_iter() if each.pid in pids]
+        _, alive = psutil.wait_procs(processes, timeout=seconds)
+        return len(alive)
 
     def run_until(self, trials: int, epochs: int) -> None:
-        """Return when a snapshot knows this number of trials with this number of epochs each, or when the program has ended."""
+        """Return when a snapshot lists this number of trials with this number of epochs each, or when the program has ended."""
         while self.process.poll() is None:
             known = self.known()
             if len(known) == trials and min(known.values()) >= epochs:
@@ -191,7 +203,7 @@ class Elsewhere:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """Kill the program as the operating system does, no handler runs; between two snapshots, not within one."""
+        """Kill the program as the operating system does, so that no handler runs; between two snapshots, not within one."""
         with contextlib.suppress(ProcessLookupError):
             for _ in range(20):
                 os.kill(self.process.pid, signal.SIGSTOP)
@@ -207,7 +219,7 @@ class Elsewhere:
 
 
 def restored_table(results: Any, before: dict[str, int], known: dict[str, int], killed_at: float) -> Any:
-    """Return a table of restored trials: what each had at its death (`before`, `known`), what it trained since, and in the end."""
+    """Return a table of restored trials: what each had when it was killed (`before`, `known`), and what it trained since."""
     import pandas
 
     rows = []
@@ -218,12 +230,20 @@ def restored_table(results: Any, before: dict[str, int], known: dict[str, int], 
         start = f"continues after epoch {last['epoch'] - trained}" if again else "not run again"
         twice = before[name] + trained - last["epoch"]
         rows.append([result.config["lr"], before[name], known.get(name), start, trained, twice, last["epoch"]])
-    names = ["lr", "checkpoints", "snapshot", "restored", "epochs trained now", "trained twice", "in the end"]
+    names = [
+        "lr",
+        "checkpoints",
+        "epochs in snapshot",
+        "restored",
+        "epochs since",
+        "trained twice",
+        "epochs in the end",
+    ]
     return pandas.DataFrame(rows, columns=names).set_index("lr")
 
 
 def fit_recipe() -> None:
-    """Be the program: make the Tuner of the recipe, in the Ray at the address, and fit it."""
+    """Run as the program: make the Tuner of the recipe, in the Ray at the address, and fit it."""
     import ray
 
     recipe, address = sys.argv[1:]
@@ -258,7 +278,7 @@ class Report(TypedDict):
 
 
 class Lives(TypedDict):
-    """The reports of a trial's two lives, and whether there was a checkpoint between them."""
+    """The reports of a trial's two runs, and whether there was a checkpoint between them."""
 
     first: list[Report]
     saved: bool
@@ -266,9 +286,9 @@ class Lives(TypedDict):
 
 
 def two_lives(objective: Callable, data: dict, config: dict, epochs: int, other_rate: float) -> Lives:
-    """Return what a trial reports in a life of `epochs` epochs, and in a second one that starts from its checkpoint.
+    """Return what a trial reports in a run of `epochs` epochs, and in a second run that starts from its checkpoint.
 
-    In the second life the learning rate is another one, as it may be in population-based training.
+    The second run has another learning rate, as it may have in population-based training.
     """
     expect_ray()
     with tempfile.TemporaryDirectory() as folder:
@@ -306,12 +326,19 @@ class Seen(Exception):
 # A trial before it starts; the chapter shows these names as the columns of a table.
 Planned = TypedDict(
     "Planned",
-    {"config": dict[str, Any], "asks for": dict[str, float], "runners need": float, "status": str, "folder": str},
+    {
+        "config": dict[str, Any],
+        "requests": dict[str, float],
+        "runners need": float,
+        "status": str,
+        "folder": str,
+        "gamma": float | None,
+    },
 )
 
 
 def watcher(rows: list[Planned], seconds: float = 0.0) -> Any:
-    """Return a callback for Tune: after some seconds it adds a row for each trial, and ends the experiment."""
+    """Return a callback for Tune: after some seconds, it adds a row for each trial and ends the experiment."""
     from ray import tune
 
     class Watcher(tune.Callback):
@@ -329,17 +356,18 @@ def watcher(rows: list[Planned], seconds: float = 0.0) -> Any:
 def _row(trial: Any) -> Planned:
     return {
         "config": {name: trial.config[name] for name in PPO_SETTINGS if "env" in trial.config} or dict(trial.config),
-        "asks for": dict(trial.placement_group_factory.required_resources),
+        "requests": dict(trial.placement_group_factory.required_resources),
         "runners need": trial.config.get("num_env_runners", 0) * trial.config.get("num_cpus_per_env_runner", 1),
         "status": trial.status,
         "folder": str(Path(trial.storage.experiment_fs_path).parent),
+        "gamma": trial.config.get("gamma"),
     }
 
 
 def after(seconds: float, make_tuner: Callable) -> list[Planned]:
-    """Return a row for each trial of an experiment as it is after some seconds; then end it.
+    """Return a row for each trial of an experiment, as it is after some seconds, and end the experiment.
 
-    `make_tuner` gets the callbacks that the Tuner is to use.
+    `make_tuner` takes the callbacks that the Tuner must use.
     """
     rows: list[Planned] = []
     watching = watcher(rows, seconds)
@@ -355,31 +383,35 @@ def after(seconds: float, make_tuner: Callable) -> list[Planned]:
 
 @contextlib.contextmanager
 def _nothing_starts() -> Iterator[None]:
-    """Hold all CPUs meanwhile, so that every trial stays PENDING: a plan is read without a process."""
+    """Reserve all CPUs of each node meanwhile, so that every trial stays PENDING: a plan is read without a process."""
     import ray
     from ray.util.placement_group import placement_group, remove_placement_group
 
     expect_ray()
-    held = placement_group([{"CPU": ray.cluster_resources()["CPU"]}])
-    held.wait(20)
+    resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    held = placement_group([{"CPU": each["CPU"]} for each in resources if each.get("CPU")])
     try:
+        if not held.wait(60):
+            raise RuntimeError(
+                "Something else still uses Ray's CPUs. Wait for it to end, or run the notebook's first cells again."
+            )
         yield
     finally:
         remove_placement_group(held)
 
 
 class Plan(TypedDict):
-    """The trials with which a Tuner would begin, its folder, and its metric and mode."""
+    """The first trials that a Tuner would start, its folder, its metric and mode, and whether trials take over processes."""
 
     trials: list[Planned]
     folder: str
     best_by: tuple[Any, Any]
+    reuses: bool
 
 
 class PlanOfGrid(Plan):
-    """A plan, whether its trials take over processes, and how much Tune would print."""
+    """A plan, and how much Tune would print."""
 
-    reuses: bool
     verbose: int
 
 
@@ -402,23 +434,23 @@ def plan_of(tuner: Callable, space: dict, cpus: float) -> PlanOfGrid:
 
 
 def _not_fitted(function: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Return the Tuner that a function returns; raise where it is something else, or where it is fitted."""
+    """Return the Tuner that a function returns; raise if it is something else, or if the function fits it."""
     from unittest import mock
 
     from ray import tune
 
     def fit(tuner: Any) -> None:
-        raise TypeError("The function called fit(). It must return the Tuner, not fitted.")
+        raise TypeError("The function called fit(). It must return the Tuner without starting it.")
 
     with mock.patch.object(tune.Tuner, "fit", fit):
         tuner = function(*args, **kwargs)
     if not isinstance(tuner, tune.Tuner):
-        raise TypeError(f"The function returned {type(tuner).__name__}. It must return a Tuner, not fitted.")
+        raise TypeError(f"The function returned {type(tuner).__name__}. It must return a Tuner.")
     return tuner
 
 
 class Ran(TypedDict):
-    """What a trial saw and reported."""
+    """What a trial received and reported."""
 
     saw: dict[str, Any]
     cpus: Any
@@ -427,14 +459,14 @@ class Ran(TypedDict):
 
 
 class RunOfGrid(TypedDict):
-    """What the trials of an experiment saw, and the config that Tune takes for the best."""
+    """What the trials of an experiment received, and the config that Tune calls the best."""
 
     ran: list[Ran]
     best: dict[str, Any]
 
 
 def run_of(tuner: Callable, space: dict, cpus: float, salt: float) -> RunOfGrid:
-    """Return what the trials of an experiment saw, and which one Tune takes for the best.
+    """Return what the trials of an experiment received, and which one Tune calls the best.
 
     The trials would report three times; a scheduler ends each of them after its first report.
     """
@@ -507,7 +539,7 @@ def judge_results(function: Callable, *runs: list) -> Any:
 
 
 def small_ppo() -> Any:
-    """Return PPO for CartPole as RLlib has it by default, except that its batches and its network are small."""
+    """Return PPO for CartPole with RLlib's defaults, except for small batches and a small network."""
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
@@ -521,19 +553,20 @@ def small_ppo() -> Any:
 
 
 class PlanOfPPO(Plan):
-    """A plan, a learning rate that is a list, whether something ends a trial, how many trials may run at a time."""
+    """A plan, a learning rate that is a list, whether something ends a trial, and how many trials may run at a time."""
 
     schedule: list[Any] | None
     ends: bool
     limit: int
 
 
-def plan_of_ppo(tune_ppo: Callable, rates: list[float]) -> PlanOfPPO:
-    """Return the trials that a Tuner of PPO would begin with, before any of them starts, and its settings."""
+def plan_of_ppo(tune_ppo: Callable, rates: list[float], gamma: float) -> PlanOfPPO:
+    """Return the first trials that a Tuner of PPO would start, before any of them starts, and its settings."""
     plan: PlanOfPPO = {
         "trials": [],
         "folder": "",
         "best_by": (None, None),
+        "reuses": False,
         "schedule": None,
         "ends": False,
         "limit": 0,
@@ -542,15 +575,17 @@ def plan_of_ppo(tune_ppo: Callable, rates: list[float]) -> PlanOfPPO:
         folder = str(Path(folder).resolve())
 
         def made(callbacks: list) -> Any:
-            tuner = _not_fitted(tune_ppo, small_ppo(), rates, 1, folder, callbacks=callbacks)
+            config = small_ppo().training(gamma=gamma)
+            tuner = _not_fitted(tune_ppo, config, rates, 1, folder, callbacks=callbacks)
             search = tuner._local_tuner._tune_config
+            plan["reuses"] = bool(search.reuse_actors)
             plan["ends"] = tuner._local_tuner.get_run_config().stop is not None
             plan["limit"] = min(search.max_concurrent_trials or len(rates), len(rates))
             plan["best_by"] = search.metric, search.mode
             lr = (tuner._local_tuner.param_space or {}).get("lr")
             if isinstance(lr, list | tuple):
                 plan["schedule"] = list(lr)
-                raise Seen  # a schedule has another form, and Tune would stumble over this one
+                raise Seen  # this isn't the form of a schedule, so Tune would raise
             return tuner
 
         with _nothing_starts(), warnings.catch_warnings():

@@ -4,7 +4,8 @@ import tempfile
 
 import numpy as np
 from ray import tune
-from ray.rllib.algorithms.ppo import PPO
+from ray.rllib.algorithms.ppo import PPO, PPOConfig
+from ray.tune.stopper import MaximumIterationStopper
 
 from coursekit.given.ch16_tune import Network
 from tests.answers import accepts, rejects
@@ -13,7 +14,7 @@ RAY = {"num_cpus": 2}
 
 
 def opened(config):
-    """Return the network of the checkpoint that a trial goes on from, or a new one."""
+    """Return the network of the checkpoint from which a trial continues, or a new one."""
     network, start = Network(config["hidden"]), tune.get_checkpoint()
     if start is not None:
         with start.as_directory() as folder:
@@ -27,7 +28,7 @@ def report(network, metrics):
         tune.report(metrics, checkpoint=tune.Checkpoint.from_directory(folder))
 
 
-# objective: train an epoch, report it together with a checkpoint, and go on from one
+# objective: train an epoch, report it together with a checkpoint, and continue from one
 
 
 @accepts("objective")
@@ -38,16 +39,38 @@ def counts_in_a_for_loop(config, data):
         report(network, {"epoch": epoch, **network.test(*data["choose"])})
 
 
+@accepts("objective")
+def one_folder_for_all_epochs(config, data):
+    network, start = Network(config["hidden"]), tune.get_checkpoint()
+    if start:
+        network.load(start.to_directory())
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(config["epochs"] - network.epochs):
+            network.train(*data["train"], config["lr"])
+            network.save(folder)
+            metrics = network.test(*data["choose"])
+            metrics["epoch"] = network.epochs
+            tune.report(metrics, checkpoint=tune.Checkpoint(folder))
+
+
 def metrics_of(network, data, of="choose"):
     return {"epoch": network.epochs, **network.test(*data[of])}
 
 
 def after_each_epoch(config, data, tell):
-    """Train as one should, and leave to `tell` what becomes of it."""
+    """Train as the exercise asks, and leave the reports to `tell`."""
     network = opened(config)
     while network.epochs < config["epochs"]:
         network.train(*data["train"], lr=config["lr"])
         tell(network)
+
+
+@rejects("objective", says='gave "epoch" as [')
+def trains_all_epochs_again_after_a_restart(config, data):
+    network = opened(config)
+    for _ in range(config["epochs"]):
+        network.train(*data["train"], lr=config["lr"])
+        report(network, {"epoch": network.epochs, **network.test(*data["choose"])})
 
 
 @rejects("objective")
@@ -70,7 +93,7 @@ def a_checkpoint_every_second_epoch(config, data):
     after_each_epoch(config, data, tell)
 
 
-@rejects("objective", says='no entry "loss"')
+@rejects("objective", says='no "loss"')
 def reports_only_the_accuracy(config, data):
     def tell(network):
         metrics = metrics_of(network, data)
@@ -178,7 +201,7 @@ def a_folder_of_its_own(trainable, space, cpus, folder, scheduler=None, callback
     return made(trainable, grid_of(space), cpus, f"{folder}/mine", scheduler, callbacks)
 
 
-@rejects("tuner", says="process of its own")
+@rejects("tuner", says="start a new process")
 def a_new_process_for_each_trial(trainable, space, cpus, folder, scheduler=None, callbacks=None):
     return made(trainable, grid_of(space), cpus, folder, scheduler, callbacks, reuse=False)
 
@@ -319,7 +342,7 @@ def as_a_list(curves, order, rungs):
     return [sum(trained), max(seen)]
 
 
-@rejects("replay_asha", says="when the first trial to reach a rung stops there")
+@rejects("replay_asha", says="if the first trial to reach a rung stops there")
 def an_alias_of_the_list_is_true_after_the_append(curves, order, rungs):
     reached, epochs, best = {rung: [] for rung in rungs}, 0, 0.0
     for number in order:
@@ -334,7 +357,7 @@ def an_alias_of_the_list_is_true_after_the_append(curves, order, rungs):
     return epochs, best
 
 
-@rejects("replay_asha", says="does not remember")
+@rejects("replay_asha", says="forgets the trials that stop")
 def forgets_the_trials_that_stopped(curves, order, rungs):
     trained, seen = replayed(curves, order, rungs, keep=lambda stops: not stops)
     return sum(trained), max(seen)
@@ -346,10 +369,36 @@ def ignores_the_order(curves, order, rungs):
     return sum(trained), max(seen)
 
 
-@rejects("replay_asha", says="The number of epochs is right.")
+@rejects("replay_asha", says="The best accuracy that ASHA sees isn't")
 def the_best_of_the_whole_grid(curves, order, rungs):
     trained, _ = replayed(curves, order, rungs)
     return sum(trained), max(map(max, curves))
+
+
+@rejects("replay_asha", says="the best of the trials' last accuracies")
+def the_best_of_the_last_accuracies(curves, order, rungs):
+    trained, _ = replayed(curves, order, rungs)
+    return sum(trained), max(curves[number][epochs - 1] for number, epochs in zip(order, trained, strict=True))
+
+
+@rejects("replay_asha", says="a trial exactly at the bar stops")
+def stops_at_the_bar(curves, order, rungs):
+    reached, epochs, best = {rung: [] for rung in rungs}, 0, 0.0
+    for number in order:
+        for epoch, accuracy in enumerate(curves[number], 1):
+            epochs, best = epochs + 1, max(best, accuracy)
+            earlier = list(reached.get(epoch, []))
+            if epoch in reached:
+                reached[epoch].append(accuracy)
+            if earlier and accuracy <= np.percentile(earlier, 200 / 3):
+                break
+    return epochs, best
+
+
+@accepts("replay_asha")
+def by_quantile(curves, order, rungs):
+    trained, seen = replayed(curves, order, rungs, bar=lambda earlier: np.quantile(earlier, 2 / 3))
+    return {"epochs": sum(trained), "best": max(seen)}.values()
 
 
 @rejects("replay_asha", says="the best of the earlier")
@@ -387,11 +436,12 @@ def ppo_tuner(
     metric="env_runners/episode_return_mean",
     trainable="PPO",
     at_once=None,
+    reuse=False,
 ):
     return tune.Tuner(
         trainable,
         param_space=config,
-        tune_config=tune.TuneConfig(metric=metric, mode="max", max_concurrent_trials=at_once),
+        tune_config=tune.TuneConfig(metric=metric, mode="max", max_concurrent_trials=at_once, reuse_actors=reuse),
         run_config=tune.RunConfig(
             storage_path=folder,
             callbacks=callbacks,
@@ -428,13 +478,13 @@ def from_the_class_and_a_dictionary(config, rates, iterations, folder, callbacks
     )
 
 
-@rejects("tune_ppo", says="asks for 1.5 CPUs")
+@rejects("tune_ppo", says="requests 1.5 CPUs")
 def forgets_the_cpu_of_the_learner(config, rates, iterations, folder, callbacks=None):
     config.env_runners(num_cpus_per_env_runner=0.25).training(lr=tune.grid_search(rates))
     return ppo_tuner(config.resources(num_cpus_for_main_process=0.5), iterations, folder, callbacks)
 
 
-@rejects("tune_ppo", says="for a schedule")
+@rejects("tune_ppo", says="as the schedule of one run")
 def a_list_without_grid_search(config, rates, iterations, folder, callbacks=None):
     return ppo_tuner(config.env_runners(num_env_runners=0).training(lr=rates), iterations, folder, callbacks)
 
@@ -462,7 +512,7 @@ def asks_for_less_than_its_runners_need(config, rates, iterations, folder, callb
     return ppo_tuner(config.training(lr=tune.grid_search(rates)), iterations, folder, callbacks, trainable=small)
 
 
-@rejects("tune_ppo")
+@rejects("tune_ppo", says="requests 2 CPUs")
 def one_runner_beside_it(config, rates, iterations, folder, callbacks=None):
     config.env_runners(num_env_runners=1).training(lr=tune.grid_search(rates))
     return ppo_tuner(config, iterations, folder, callbacks)
@@ -472,6 +522,26 @@ def one_runner_beside_it(config, rates, iterations, folder, callbacks=None):
 def two_at_a_time(config, rates, iterations, folder, callbacks=None):
     config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
     return ppo_tuner(config, iterations, folder, callbacks, at_once=2)
+
+
+@accepts("tune_ppo", long=True)
+def with_a_stopper(config, rates, iterations, folder, callbacks=None):
+    space = config.training(lr=tune.grid_search([*rates])).env_runners(num_env_runners=0)
+    run = tune.RunConfig(storage_path=folder, callbacks=callbacks, stop=MaximumIterationStopper(iterations))
+    best = tune.TuneConfig(metric="env_runners/episode_return_mean", mode="max")
+    return tune.Tuner(PPO, param_space=space, tune_config=best, run_config=run)
+
+
+@rejects("tune_ppo", says="ends as ERROR")
+def reuses_actors_as_the_tuner_does(config, rates, iterations, folder, callbacks=None):
+    config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
+    return ppo_tuner(config, iterations, folder, callbacks, reuse=True)
+
+
+@rejects("tune_ppo", says="don't start from the `config`")
+def makes_a_config_of_its_own(config, rates, iterations, folder, callbacks=None):
+    own = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0)
+    return ppo_tuner(own.training(lr=tune.grid_search(rates)), iterations, folder, callbacks)
 
 
 @rejects("tune_ppo")
