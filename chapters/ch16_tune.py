@@ -11,11 +11,10 @@ Tune tries many settings and gives up early on those that won't win.
 - turn a training run into a *trial*, which can stop after any epoch and continue later;
 - run a grid search, and read its results as a DataFrame;
 - let ASHA stop bad trials early, and count the epochs it saves;
-- tune PyTorch training with Optuna, which chooses each trial's settings from earlier results;
+- tune PyTorch training with Optuna, which learns from earlier trials;
 - find a learning-rate schedule with population-based training;
 - kill an experiment, restore it, and say which epochs it trained twice;
-- work out which resources a trial requests, and get it out of PENDING;
-- tune RLlib's PPO on two CPUs, in an environment of your own.
+- work out which resources a trial requests, and tune RLlib's PPO in an environment of your own.
 """
 
 # %%
@@ -64,13 +63,12 @@ r"""
 Which learning rate should you use, and how many hidden units?
 Settings like these are [hyperparameters](../docs/glossary.md#hyperparameter): training doesn't learn them, so you have to try out values.
 Tune does that for you by running your training many times with different settings.
-Each run is a [trial](../docs/glossary.md#trial), which has a Ray actor to itself and *reports* its progress.
+Each of these [trials](../docs/glossary.md#trial) runs in its own Ray actor and *reports* its progress.
 
 ![Tune gives each trial a config; the trial reports an accuracy and a checkpoint after every epoch; a scheduler decides whether it continues or stops](../img/ch16_tune.svg)
 
 The training is small on purpose: the images are scikit-learn's digits, 8 × 8 pixels each, and `Network` (in `coursekit/given/ch16_tune.py`) has one hidden layer.
 An epoch, one pass over the training images, takes milliseconds, but everything below works the same with epochs that take hours.
-With ten digits, guessing gets about 10% right.
 Here are three epochs with 32 hidden units and a learning rate of 0.03:
 """
 
@@ -83,12 +81,11 @@ for _ in range(3):
 
 # %% [markdown]
 r"""
-The images come in three parts: a thousand in `"train"`; four hundred in `"choose"`, the [validation set](../docs/glossary.md#validation-set), with which you choose settings; and the other 397 in `"once"`, the [test set](../docs/glossary.md#test-set), which you use once, at the very end.
+The images come in three parts: a thousand in `"train"`; four hundred in `"choose"`, the [validation set](../docs/glossary.md#validation-set), which you use to choose settings; and the other 397 in `"once"`, the [test set](../docs/glossary.md#test-set), which you use once, at the very end.
 If you try fifty settings and report the best result, part of that result is luck.
 Only images that played no part in the choice can tell you how good the winner is.
 
-To become a trial, the loop above needs to be a function of a `config`.
-Two calls connect it to Tune:
+To become a trial, the loop above must be a function of a `config`, and two calls connect it to Tune:
 
 ```python
 tune.report({"accuracy": 0.5}, checkpoint=tune.Checkpoint.from_directory(folder))   # after every epoch
@@ -100,7 +97,7 @@ Everything below relies on a trial that can continue from any of its checkpoints
 
 Write `objective`, which trains one trial.
 `network.save(folder)` writes the weights, the momentum, and the epoch into a folder, and `network.load(folder)` reads them back.
-`with start.as_directory() as folder:` gives you a checkpoint's folder.
+To open a checkpoint as a folder, write `with start.as_directory() as folder:`.
 The check runs your function in Tune's own trial code, stops it after a few epochs, and restarts it from its checkpoint with a different learning rate.
 """
 
@@ -152,10 +149,9 @@ A `Tuner` needs four things: *what* to run, over which [search space](../docs/gl
 | what *best* means, and the scheduler that may stop trials early | `tune_config=tune.TuneConfig(metric="accuracy", mode="max", scheduler=...)` |
 | where the results go, the *callbacks* (objects that receive every report), and how much to print | `run_config=tune.RunConfig(storage_path=..., callbacks=..., verbose=0)` |
 
-Write `tuner`, which you'll use in the whole chapter.
-It takes a function, a space that has a list wherever there are several values to try, the CPUs per trial, and a folder, and it returns a `Tuner`.
-Set `reuse_actors=True` in the `TuneConfig`, so that a trial takes over the process of one that has ended: a new process takes seconds to start, and our training only milliseconds.
-The check passes a function that records its config and its CPUs.
+Write `tuner`, which you'll use in most of this chapter.
+It takes a function, a space with a list wherever there are several values to try, the CPUs per trial, and a folder, and it returns a `Tuner`.
+Set `reuse_actors=True` in the `TuneConfig`, so that a trial takes over the process of one that has ended: a new process takes seconds to start, while our training takes milliseconds.
 """
 
 
@@ -239,7 +235,7 @@ if grid:
 r"""
 Training with too small a rate is slow, and too large a rate destroys what the network has learned, so the best rate lies in between.
 The plot also shows what a grid search wastes: many trials were hopeless after three epochs, and they still trained to the end.
-Compare each trial's last accuracy with its best one, too: at a large rate, a trial may end worse than it once was.
+Compare each trial's last accuracy with its best one, too: at a large rate, a trial may end with a lower accuracy than it once had.
 The `pid` column shows `reuse_actors` at work: fourteen trials ran in two processes.
 """
 
@@ -294,7 +290,7 @@ if grid and passed("best_config"):
 # %% [markdown]
 r"""
 The accuracy on the test set is the honest one.
-With so few settings, the gap is small, and the test set may even come out ahead; the gap usually grows with the number of settings you try.
+With so few settings, the two are close, and either may be the higher one; the gap usually grows with the number of settings you try.
 """
 
 # %% [markdown]
@@ -305,8 +301,9 @@ r"""
 It compares trials at [rungs](../docs/glossary.md#rung), here after 1, 3, and 9 epochs.
 After 27 epochs (9 in quick mode), training ends anyway.
 
-When a trial reaches a rung, ASHA compares it with all trials that reached the rung before it, and with `reduction_factor=3`, only the best third continue.
-The first trial to reach a rung always continues, so in the beginning, more than a third do.
+When a trial reaches a rung, ASHA compares it with all trials that reached the rung before it.
+With `reduction_factor=3`, the trial continues only if it belongs to the best third.
+The first trial to reach a rung always continues, so at first, more than a third of them do.
 *Asynchronous* means that no trial waits for the others.
 
 ![Rungs after 1, 3, 9, and 27 epochs; about a third of the trials that reach a rung continue](../img/ch16_asha.svg)
@@ -314,9 +311,8 @@ The first trial to reach a rung always continues, so in the beginning, more than
 Ray's ASHA *stops* trials for good.
 In the paper (Li et al. 2018), trials pause at a rung, and free workers *promote* those in the best third, so a trial that was passed over may still continue later.
 
-The next cell runs the same fourteen trials in the same order.
-
-**Predict:** what percentage of the grid search's epochs does ASHA save?
+**Predict:** you run the same fourteen trials in the same order, now with ASHA.
+What percentage of the grid search's epochs does it save?
 """
 
 # %% tags=["demo"]
@@ -354,8 +350,7 @@ if passed("best_config") and asha:
 # %% [markdown]
 r"""
 If both lines show the same accuracy, ASHA saved these epochs without losing the winner.
-Could it have saved more?
-You can find out without another run, because the grid search has recorded every curve.
+To find out whether it could have saved more, you don't need another run, because the grid search has recorded every curve.
 
 Write `replay_asha`, which takes these curves, lets the trials come *one after the other* in a given order, and returns how many epochs ASHA trains and the best accuracy it sees.
 This is the rule at a rung, for `reduction_factor=3`:
@@ -425,7 +420,6 @@ if passed("replay_asha") and asha:
 r"""
 Best first is the cheapest order, because a good early trial sets the bar high for all that follow.
 The grid's order starts with the slow trials, and it's among the most expensive: in its first half, nearly every trial with 32 units beats all trials before it, so it trains to the end, however slow it is.
-The replay may differ a little from your run, in which two trials trained at a time.
 """
 
 # %%
@@ -449,9 +443,9 @@ r"""
 
 A scheduler decides when a trial ends, and a [search algorithm](../docs/glossary.md#search-algorithm) decides what the next trial tries.
 Random search ignores the results, but **Optuna** uses them.
-After a few random trials, its sampler, TPE (Bergstra et al. 2011), divides the finished trials into good ones and the rest, and tries settings that are common among the good and rare among the rest.
+After a few random trials, its sampler, TPE (Bergstra et al. 2011), divides the finished trials into good ones and the rest, and then tries settings that are common among the good ones and rare among the rest.
 
-Here, the trial trains in PyTorch, and to stay short, it saves no checkpoints.
+Here, the trial trains in PyTorch; to keep it short, it saves no checkpoints.
 In your own trials, save the network's and the optimizer's `state_dict()` with `torch.save`, along with the epoch.
 """
 
@@ -536,7 +530,7 @@ if found:
 r"""
 Right after the dashed line, TPE has few results to learn from, and still tries values from all over the range.
 Later, most of its trials are where the dots are bright, although in a short search, luck still matters.
-With trials that take milliseconds, random search does nearly as well; if a trial takes a day, ten fewer trials save days.
+With trials this short, random search does nearly as well; if a trial takes a day, ten fewer trials save days.
 You can add a scheduler, too: put `scheduler=ASHAScheduler(...)` into the same `TuneConfig`.
 """
 
@@ -554,15 +548,14 @@ A grid search looks for *one* learning rate, but the best choice is often a **sc
 [Population-based training](../docs/glossary.md#population-based-training) (PBT) finds a schedule while a population of trials is training.
 Every few epochs, at a **perturbation**, each trial in the worst quarter (here, one of four) does two things:
 
-1. It **exploits**: it loads the weights of one of the best trials from its checkpoint.
+1. It **exploits**: it loads the checkpoint of one of the best trials.
 2. It **explores**: it takes that trial's learning rate, too, and halves or doubles it.
 
-PBT doesn't stop a bad trial, but it throws away the trial's weights, and the epochs spent on them are lost.
+PBT doesn't stop any trials, but the epochs spent on discarded weights are lost.
 
-By default, no trial waits at a perturbation: PBT compares it with whatever the others have reported by then.
-But if an epoch takes milliseconds, one trial may be far ahead before the process of another has started.
+By default, no trial waits at a perturbation, so if an epoch takes milliseconds, one trial may be far ahead before the process of another has started.
 With `synch=True`, no trial continues until all have reached the perturbation.
-In Ray 2.60, trials that run side by side may then stall and all stay PAUSED, so here they run one after the other: each requests both CPUs, trains up to the next perturbation, saves a checkpoint, and makes room for the next.
+In Ray 2.60, trials that run side by side may then stall and all stay PAUSED, so here they run one after the other: each requests both CPUs, trains up to the next perturbation, and makes room for the next.
 
 The population starts with four rates, none of them good.
 `diary` is a callback that appends each report to a list as it arrives.
@@ -599,7 +592,7 @@ if rows:
 r"""
 Where a line jumps in the upper plot, a trial gave up its rate and copied another trial.
 It copied the weights as well, so its line jumps in the lower plot, too.
-Now trace the weights that ended best: in which trials were they, and at which rates were they trained?
+Now trace the best weights back: in which trials were they, and at which rates were they trained?
 """
 
 # %% tags=["demo"]
@@ -612,8 +605,7 @@ if rows:
 # %% [markdown]
 r"""
 These rates are a schedule that you never wrote down, usually large at first and smaller later.
-Whether a copy halves the rate or doubles it is a matter of luck, and an unlucky trial falls behind and copies another one later.
-`PopulationBasedTrainingReplay` trains with such a schedule again; it reads the `pbt_policy_….txt` files in the experiment's folder.
+`PopulationBasedTrainingReplay` trains with such a schedule again, from a `pbt_policy_….txt` file in the experiment's folder.
 
 On a problem this small, a single good rate does just as well.
 PBT pays off when training is long and the best rate changes along the way; reinforcement learning is one of the fields it was made for.
@@ -631,14 +623,14 @@ quiz("what_is_cloned", what_is_cloned)
 r"""
 ## A killed experiment resumes from its last snapshot
 
-A search may run for hours, and something always happens: the laptop is closed, the cloud takes the machine back, or memory runs out.
+A search may run for hours, and a lot can happen in that time: somebody closes the laptop, or memory runs out.
 So Tune regularly saves a [snapshot](../docs/glossary.md#experiment-snapshot) of the experiment, which lists its trials, how far each one is, and its checkpoints.
 `Tuner.restore` reads the snapshot.
 
 To kill an experiment without killing your notebook, the next cell starts it in a separate program (`Elsewhere`), which joins this Ray and calls `fit()`.
 Each image is in the training set a hundred times, so an epoch lasts long enough to be interrupted.
 As soon as the snapshot lists two epochs for each of the four trials, the cell kills the program with `SIGKILL`, which no code can catch.
-Here, Tune takes a snapshot every 0.2 s; by default, it takes one about every ten seconds.
+Here, Tune takes a snapshot every 0.2 s instead of about every ten seconds.
 
 **Predict:** the trials run in processes of their own.
 When the program is dead, do they keep training?
@@ -669,7 +661,7 @@ r"""
 They stop: the trials belonged to the program, and when a driver dies, Ray ends its actors.
 All that's left is a folder.
 To restore the experiment, you need that folder and the function, because Tune doesn't save your code.
-If all epochs above are 12, the program finished before it could be killed; repeat each image more often.
+If you see only 12s above, the program finished before it could be killed; repeat each image more often.
 """
 
 # %% tags=["demo"]
@@ -684,7 +676,7 @@ r"""
 Tune didn't run finished trials again.
 The others continued from a checkpoint, in new processes, so every trial has its twelve epochs, and each epoch started from the weights of the one before.
 If a row says that an epoch was trained twice, its checkpoint was on disk, but the snapshot didn't list it yet.
-(It may list the epoch itself, because Tune records a report slightly before its checkpoint.)
+(It may list the epoch, because Tune records a report slightly before its checkpoint.)
 
 If only a *single trial* dies, the others continue.
 By default, Tune doesn't restart it; with `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`, it does, up to three times, from the last checkpoint.
@@ -722,7 +714,7 @@ if passed("objective") and passed("tuner"):
 
 # %% [markdown]
 r"""
-You get nothing: with `verbose=0`, there isn't even a table that shows the status.
+You get nothing: `verbose=0` hides even the table that would show the status.
 After a minute, Tune does log a warning ("You asked for 3.0 CPUs … per trial, but the cluster only has 2.0 CPUs"), but by then you may have left for coffee.
 
 An RLlib algorithm determines its own request: one CPU for its main process, where the learner runs, and one for each EnvRunner.
@@ -755,9 +747,8 @@ For many trials, the first way is usually best, because the trials alone keep al
 
 Write `tune_ppo`, which returns a `Tuner` for PPO whose trials run **two at a time** on two CPUs.
 The best trial has the highest mean return, `"env_runners/episode_return_mean"`: Tune joins the names of nested results with a slash.
-To end a trial, set `stop={"training_iteration": ...}` in the `RunConfig`; nothing else would.
+To end a trial, set `stop={"training_iteration": ...}` in the `RunConfig`; otherwise, it trains forever.
 Leave out `reuse_actors`, because an RLlib algorithm can't take over another trial's process.
-The check reads what the trials request before they start, and then it trains one of them.
 """
 
 
@@ -793,7 +784,7 @@ With `reuse_actors=True`, a trial that is given a used process ends as ERROR, bu
 # %% [markdown]
 r"""
 Now tune PPO in **an environment of your own**.
-Every trial creates the environment in its own processes, so you register, under a name, a function that creates one.
+Every trial creates the environment in its own processes, so you register a function that creates one, under a name of your choice.
 RLlib calls this function with the config's `env_config`, which is part of the search space: with `env_config={"wind": tune.grid_search([0, 0.05])}`, Tune would try two strengths of wind.
 """
 
@@ -885,8 +876,8 @@ if passed("tuner"):
 # %% [markdown]
 r"""
 The trials ran on two nodes, and not a line of the search has changed.
-A trial of this function that requests three CPUs would still stay PENDING, because no single node has three (Chapter 4).
-On real machines, every node must be able to reach `storage_path`, such as `s3://bucket/folder`, because a trial may continue on a different node from the one that wrote its checkpoint.
+A trial that requests three CPUs for one process would still stay PENDING, because no single node has three (Chapter 4).
+On real machines, every node must reach `storage_path`, such as `s3://bucket/folder`, because a trial may continue on a different node.
 """
 
 # %%
@@ -896,29 +887,27 @@ stop()
 r"""
 ## What you can do now
 
-- You can write training that reports, saves checkpoints, and continues from any of them.
-- You can run a grid search, and find the best trial and the best epoch in its results.
-- You can let ASHA stop trials, count the epochs it saves, and explain why the order matters.
-- You can let Optuna choose the settings, and PBT change them during training.
+- You can write a trial that continues from any of its checkpoints.
+- You can run a grid search, and find its best trial and epoch.
+- You can let ASHA stop trials, and explain why their order matters.
+- You can let Optuna choose the settings, and PBT change them mid-training.
 - You can restore a killed experiment, and you know what it trains twice.
-- You can work out what a trial requests, and tune PPO in your own environment, on several nodes.
+- You can work out what a trial requests, and tune PPO in your own environment.
 
 ## Traps
 
 - **The last report isn't the best one**: `get_best_result()` and `get_dataframe()` take the last unless you say otherwise.
-- **The best of many is lucky**: measure it on images, or seeds, that played no part in the choice.
 - **A report without a checkpoint**: a restored trial starts from scratch, and PBT has nothing to copy, which it mentions only in an INFO line.
 - **`ASHAScheduler`'s default `max_t=100`** ends every trial after 100 reports.
-- **`metrics_dataframe` after a restore may lack rows.** A trial that continues from a checkpoint, also in PBT, starts from the copy of its files in `storage_path`, which Tune updates only now and then.
+- **`metrics_dataframe` after a restore may lack rows**, also in PBT: the trial continues from the copy of its files in `storage_path`, which Tune updates only now and then.
   A callback such as `diary` receives every report.
-- **`verbose=0` also hides PENDING.** While you try something new, leave `verbose` alone.
 - **Thousands of checkpoints**: `tune.RunConfig(checkpoint_config=tune.CheckpointConfig(num_to_keep=3))` keeps the latest three.
-  For PBT, keep more, because a trial may still need to copy an older one.
+  For PBT, keep more.
 
 ## Read on
 
 - [Chapter 17](ch17_data_train.ipynb): training on several workers.
-  To tune it, start its `TorchTrainer` inside a trial's function; see Ray's guide [*Ray Train and Ray Tune*](https://docs.ray.io/en/latest/train/user-guides/hyperparameter-optimization.html).
+  Ray's guide [*Ray Train and Ray Tune*](https://docs.ray.io/en/latest/train/user-guides/hyperparameter-optimization.html) starts its `TorchTrainer` inside a trial's function.
 - Tune's documentation: [key concepts](https://docs.ray.io/en/latest/tune/key-concepts.html), [search algorithms](https://docs.ray.io/en/latest/tune/api/suggestion.html), [resources](https://docs.ray.io/en/latest/tune/tutorials/tune-resources.html), [fault tolerance](https://docs.ray.io/en/latest/tune/tutorials/tune-fault-tolerance.html).
 - Liaw et al., [*Tune: A Research Platform for Distributed Model Selection and Training*](https://arxiv.org/abs/1807.05118), 2018.
 - Li et al., [*A System for Massively Parallel Hyperparameter Tuning*](https://arxiv.org/abs/1810.05934), 2018: ASHA.

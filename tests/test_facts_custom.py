@@ -271,6 +271,68 @@ def test_asha_lets_the_best_third_of_those_before_continue_stopped_ones_included
     assert trained == _replayed(curves, list(range(20)), [1, 3, 9])[0]
 
 
+def test_rays_asha_stops_a_trial_for_good_and_lets_one_at_the_bar_continue():
+    from types import SimpleNamespace
+
+    from ray.tune.schedulers.async_hyperband import _Bracket
+
+    bracket = _Bracket(min_t=1, max_t=9, reduction_factor=3, s=0)
+    decisions = [
+        bracket.on_result(SimpleNamespace(trial_id=str(number)), 1, accuracy)
+        for number, accuracy in enumerate([0.5, 0.5, 0.4])
+    ]
+    assert decisions == ["CONTINUE", "CONTINUE", "STOP"]
+
+
+def test_by_default_asha_ends_every_trial_after_100_reports():
+    from ray.tune.schedulers import ASHAScheduler
+
+    settings = inspect.signature(ASHAScheduler.__init__).parameters
+    assert (settings["max_t"].default, settings["time_attr"].default) == (100, "training_iteration")
+    assert settings["stop_last_trials"].default is True
+
+
+def test_pbt_says_at_level_info_that_there_is_no_checkpoint_to_copy_and_a_restored_trial_at_level_debug():
+    from ray.tune.execution.tune_controller import TuneController
+    from ray.tune.schedulers import PopulationBasedTraining
+
+    copies = " ".join(inspect.getsource(PopulationBasedTraining._checkpoint_or_exploit).split())
+    restores = inspect.getsource(TuneController._schedule_trial_restore)
+    assert 'logger.info( f"[pbt]: no checkpoint for trial' in copies
+    assert 'logger.debug(f"Not restoring trial {trial}: No checkpoint found.")' in restores
+
+
+def test_tune_takes_a_snapshot_about_every_ten_seconds():
+    from ray.tune.execution.experiment_state import _ExperimentCheckpointManager as Manager
+
+    assert Manager(storage=None, checkpoint_period="auto")._checkpoint_period == 10.0
+
+
+def test_a_trial_that_cannot_take_over_a_process_is_not_reported_to_the_search_so_a_limit_on_trials_stays_used():
+    from ray.tune.execution.tune_controller import TuneController
+
+    assert "on_trial_complete" not in inspect.getsource(TuneController._on_trial_reset)
+    assert "on_trial_complete" in inspect.getsource(TuneController._process_trial_failure)
+
+
+@pytest.mark.slow
+def test_a_trial_that_cannot_take_over_a_process_ends_as_error_and_fit_returns(tmp_path):
+    from ray import tune
+
+    class OneStep(tune.Trainable):
+        def step(self):
+            return {"done": True}
+
+    with a_ray(num_cpus=1):
+        results = tune.Tuner(
+            OneStep,
+            param_space={"number": tune.grid_search([1, 2])},
+            tune_config=tune.TuneConfig(reuse_actors=True),
+            run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0),
+        ).fit()
+    assert len(results.errors) == 1
+
+
 def test_a_list_of_rates_without_grid_search_raises_a_type_error():
     from ray.rllib.utils.schedules.scheduler import Scheduler
 

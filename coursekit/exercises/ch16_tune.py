@@ -71,8 +71,8 @@ def _judge_number(name: str, got: Any, should: float, epoch: int) -> None:
     expect(isinstance(got, int | float), f'Its report has the "{name}" {got!r}, which should be a number.')
     expect(
         agree(got, should, atol=1e-6),
-        f"In epoch {epoch}, it reported the {name} {got:.4f}. With the weights of the epochs before, this learning rate, "
-        f'and a test on data["choose"], the {name} is {should:.4f}.',
+        f"In epoch {epoch}, it reported the {name} {got:.4f}. A network that continues from the epoch before, "
+        f'at this learning rate, has the {name} {should:.4f} on data["choose"].',
     )
 
 
@@ -291,11 +291,11 @@ def _telling_case(rng: Generator) -> tuple[list, list, list]:
     """
     while True:
         rungs = [1, int(rng.integers(2, 4)), int(rng.integers(5, 7))]
-        curves = np.sort(rng.uniform(0.1, 0.9, size=(12, 8)) * rng.uniform(0.3, 1, size=(12, 1)), axis=1)
-        curves[:, -4:] = rng.permuted(curves[:, -4:], axis=1)
+        table = np.sort(rng.uniform(0.1, 0.9, size=(12, 8)) * rng.uniform(0.3, 1, size=(12, 1)), axis=1)
+        table[:, -4:] = rng.permuted(table[:, -4:], axis=1)
         order = rng.permutation(12).tolist()
-        curves[order[1], 0] = curves[order[0], 0]
-        curves = [curve[: int(rng.integers(7, 9))] for curve in curves.round(4).tolist()]
+        table[order[1], 0] = table[order[0], 0]
+        curves = [curve[: int(rng.integers(7, 9))] for curve in table.round(4).tolist()]
         epochs, best, ended = _replayed(curves, order, rungs)
         others = {_replayed(curves, order, rungs, name)[0] for name in MISTAKES}
         if len(others | {epochs}) == len(MISTAKES) + 1 and ended < best < max(map(max, curves)):
@@ -400,8 +400,7 @@ def _judge_request(trial: given.Planned) -> None:
 question(
     "last_or_best",
     """
-    One trial reports the accuracies 0.3, 0.9, and 0.4, and another reports 0.5, 0.6, and 0.7. Every epoch has a checkpoint. Which trial
-    does a plain `results.get_best_result()` return?
+    One trial reports the accuracies 0.3, 0.9, and 0.4, and another reports 0.5, 0.6, and 0.7. Which trial does a plain `results.get_best_result()` return?
 
     a) The first, because it reached 0.9.
         You'd get it with `scope="all"`. By default, Tune compares only the last reports, 0.4 and 0.7.

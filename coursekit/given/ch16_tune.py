@@ -256,7 +256,7 @@ def fit_recipe() -> None:
 
 @contextlib.contextmanager
 def _trial(objective: Callable, config: dict, folder: str) -> Iterator[Any]:
-    """Yield the object that lives in a trial's actor, made by Tune itself, here in this process."""
+    """Yield the object that a trial's actor would hold, made by Tune itself, here in this process."""
     StorageContext = private.StorageContext
     from ray.tune.trainable.function_trainable import wrap_function
 
