@@ -63,7 +63,7 @@ r"""
 Which learning rate should you use, and how many hidden units?
 Settings like these are [hyperparameters](../docs/glossary.md#hyperparameter): training doesn't learn them, so you have to try out values.
 Tune does that for you by running your training many times with different settings.
-Each of these [trials](../docs/glossary.md#trial) runs in its own Ray actor and *reports* its progress.
+Each run is a [trial](../docs/glossary.md#trial): a Ray actor executes it, and it *reports* its progress.
 
 ![Tune gives each trial a config; the trial reports an accuracy and a checkpoint after every epoch; a scheduler decides whether it continues or stops](../img/ch16_tune.svg)
 
