@@ -37,7 +37,7 @@ BEGINS = ["begins"]  # what a worker tells first
 
 
 def digits() -> tuple[dict, dict]:
-    """Return rows to train on and rows held out, one in five: dicts with `row`, `image` (64 pixels, 0 to 16) and `label`."""
+    """Return the training rows and the held-out rows, one in five: dicts with `row`, `image` (64 pixels, 0 to 16), and `label`."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -47,7 +47,7 @@ def digits() -> tuple[dict, dict]:
 
 
 def in_blocks(rows: dict, blocks: int) -> Any:
-    """Return a dataset of the rows, in this many blocks."""
+    """Return a dataset of the rows, split into this many blocks."""
     import ray
 
     items = [{name: column[row] for name, column in rows.items()} for row in range(len(rows["row"]))]
@@ -139,7 +139,7 @@ def stage(rank: int, workers: int, note: Callable, shard: dict, checkpoint: str,
     import torch
     from ray.train import Checkpoint
 
-    group, numbers = torch.distributed.new_group(), itertools.count()
+    group, numbers = torch.distributed.new_group(), itertools.count(int(checkpoint[-4:]) + 1 if checkpoint else 0)
 
     base: Any = private.train_fn_utils.LocalTrainFnUtils
 
@@ -159,11 +159,11 @@ def stage(rank: int, workers: int, note: Callable, shard: dict, checkpoint: str,
 
 
 def rehearse(train_loop: Callable, rows: dict, config: dict, kill: Kill = None, workers: int = 2) -> list[dict]:
-    """Return what the workers did, one dict for each attempt: `logs` by rank, and its `end`: done, killed or stuck.
+    """Return what the workers did, one dict per attempt: their `logs` by rank, and how it ended: "done", "killed", or "stuck".
 
-    Each worker is a process of its own, joined to the others by PyTorch, and gets an equal part of the rows as Ray Train would
-    give it. `kill=(rank, steps)` kills that worker, by SIGKILL. The group is then started again, once, with the last checkpoint
-    that was reported; `saved` has the types in its state.pt by key, None where there is no checkpoint.
+    PyTorch connects the workers' processes, and each worker gets an equal part of the rows, as with Ray Train.
+    `kill=(rank, steps)` kills that worker with SIGKILL after this many gradient steps. The group is then restarted once, with
+    the last checkpoint that was reported: `began` says what was in it, and `saved` counts the checkpoints so far.
     """
     import ray
 
@@ -177,32 +177,41 @@ def rehearse(train_loop: Callable, rows: dict, config: dict, kill: Kill = None, 
 
 def _attempt(payload: bytes, rows: dict, workers: int, folder: str, kill: Kill) -> dict:
     """Return the logs and the end of one group of workers; raises what a worker raised."""
-    import torch
-
     checkpoint = max(map(str, Path(folder).glob("checkpoint-*")), default="")
     point, part = tempfile.mkdtemp(dir=folder), len(rows["row"]) // workers  # what does not divide is left out
-    with contextlib.ExitStack() as players:
+    with contextlib.ExitStack() as started:
         lines = []
         for rank in range(workers):
             shard = {name: column[rank::workers][:part] for name, column in rows.items()}
             dies_after = kill[1] if kill and kill[0] == rank else None
-            player = _player(rank, workers, payload, shard, dies_after, checkpoint, folder, point)
-            lines.append(players.enter_context(player))
+            worker = _worker(rank, workers, payload, shard, dies_after, checkpoint, folder, point)
+            lines.append(started.enter_context(worker))
         logs, stuck = _listen(lines)
     for path in sorted(Path(point).glob("printed-*")):
         print(textwrap.indent(path.read_text(errors="replace"), f"worker {path.name[-1]}: "), end="")
-    state = torch.load(f"{checkpoint}/state.pt", weights_only=False) if checkpoint else None
-    saved = None if state is None else {str(name): type(state[name]).__name__ for name in sorted(state, key=str)}
-    return {"end": "stuck" if stuck else _end_of(logs), "logs": logs, "saved": saved}
+    saved = len(list(Path(folder).glob("checkpoint-*")))
+    return {"end": "stuck" if stuck else _end_of(logs), "logs": logs, "began": _found_in(checkpoint), "saved": saved}
+
+
+def _found_in(checkpoint: str) -> dict | None:
+    """Return the names of the files in a checkpoint, and the type of what `state.pt` holds, of a dict's values by key."""
+    if not checkpoint:
+        return None
+    import torch
+
+    path = Path(checkpoint, "state.pt")
+    state = torch.load(path, weights_only=False) if path.exists() else None
+    parts = {str(key): type(value).__name__ for key, value in state.items()} if isinstance(state, Mapping) else {}
+    return {"files": sorted(os.listdir(checkpoint)), "kind": type(state).__name__, "parts": parts}
 
 
 @contextlib.contextmanager
-def _player(*place: object) -> Iterator[Connection]:
+def _worker(*place: object) -> Iterator[Connection]:
     """Start the process of one worker, a copy of one that has imported PyTorch and Ray Train; yield the line on which it talks."""
     context, main = multiprocessing.get_context("forkserver"), spawn.get_preparation_data
     context.set_forkserver_preload(["torch._dynamo", "torch.distributed", "ray.train.torch"])
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_play, args=(theirs, *place), daemon=True)
+    process = context.Process(target=_work, args=(theirs, *place), daemon=True)
     without_main = mock.Mock(side_effect=lambda name: {k: v for k, v in main(name).items() if "main" not in k})
     with mock.patch.object(spawn, "get_preparation_data", without_main):  # else it would run the main program again
         process.start()
@@ -254,7 +263,7 @@ def _end_of(logs: list[Log]) -> str:
     raise type(error["kind"], (RuntimeError,), {})(f"{error['message']} (in worker {rank}) {error['where']}")
 
 
-def _play(line: Connection, rank: int, workers: int, payload: bytes, *rest: Any) -> None:
+def _work(line: Connection, rank: int, workers: int, payload: bytes, *rest: Any) -> None:
     """Be one worker: join the others, run the loop, and tell what it does."""
     shard, dies_after, checkpoint, folder, point = rest
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # PyTorch's remarks about host names
@@ -283,7 +292,7 @@ def _play(line: Connection, rank: int, workers: int, payload: bytes, *rest: Any)
 
 
 def without_averaging(train_loop: Callable) -> Callable:
-    """Return the same loop in workers whose `prepare_model` leaves the model as it is."""
+    """Return the same loop, for workers in which `prepare_model` returns the model without DDP."""
 
     def alone(config: dict) -> None:
         from ray.train.v2.torch import train_loop_utils
@@ -298,9 +307,10 @@ def without_averaging(train_loop: Callable) -> Callable:
 
 
 def mortal(train_loop: Callable, folder: str, kill: Kill = None, nap: float = 0.02) -> Callable:
-    """Return a loop that does what `train_loop` does, and writes it down; one worker's process is killed at its first attempt.
+    """Return a loop that does what `train_loop` does and records it; in the first attempt, one worker kills its own process.
 
-    `kill=(rank, steps)` says which, and after how many gradient steps. Each step naps a little, as if the network were larger.
+    `kill=(rank, steps)` says which worker, and after how many gradient steps. Each step sleeps for `nap` seconds, as if the
+    network were larger.
     """
 
     def watched(config: dict) -> None:
@@ -330,7 +340,7 @@ def _digest(weights: np.ndarray) -> str:
 
 
 def attempts_in(folder: str, start: float) -> list[list[list]]:
-    """Return the notes of `mortal`: for each attempt and rank the lines [seconds since `start`, what, ...]."""
+    """Return what `mortal` recorded: for each attempt and rank, lines of [seconds since `start`, what, ...]."""
     files = sorted(Path(folder).iterdir(), key=lambda path: path.name.partition("-")[2])
     logs: dict[str, list] = {}
     for path in files:
@@ -343,7 +353,7 @@ def attempts_in(folder: str, start: float) -> list[list[list]]:
 
 
 def summary(lines: list[list]) -> dict:
-    """Return a row of the table: what one worker noted in one attempt."""
+    """Return a row of the table: what one worker did in one attempt."""
     rows = [len(line[2]) for line in lines if line[1] == "rows"]
     steps = [line[2] for line in lines if line[1] == "step"]
     reports = [line[2]["epoch"] for line in lines if line[1] == "report"]
@@ -353,23 +363,26 @@ def summary(lines: list[list]) -> dict:
     )
 
 
-SEAM: dict[str, dict] = {
+LINES: dict[str, dict] = {
     "with a checkpoint": {"color": "#059669", "zorder": 3},
     "without": {"color": "#db2777", "zorder": 2, "linewidth": 5, "alpha": 0.4},  # below: its first attempt is the same
 }
 
 
-def draw_seam(axes: Any, name: str, attempts: list[list[list]]) -> Any:
-    """Draw the losses of a run over the steps made, with the number of each epoch; return the axes."""
+def draw_attempts(axes: Any, name: str, attempts: list[list[list]]) -> Any:
+    """Draw the losses of a run over its gradient steps, with the number of each epoch; return the axes."""
     made, below = 0, name == "without"
     for number, (marker, attempt) in enumerate(zip(["o", "s"], attempts, strict=False)):
         axes.axvline(made, color="#94a3b8", linestyle="--" if made else "")
         points, made = _curve(attempt, made)
         label = f"{name}: attempt {number + 1}, {attempt[0][0][2]}"
-        axes.plot(*np.transpose(points)[:2], f"{marker}-", label=label, **SEAM[name])
+        axes.plot(*np.transpose(points)[:2], f"{marker}-", label=label, **LINES[name])
         for step, loss, epoch in points if number or not below else []:
             axes.annotate(f"{epoch}", (step, loss), textcoords="offset points", xytext=(4, -13 if below else 6))
     return axes
+
+
+draw_seam = draw_attempts  # its name in notebooks of 0.2
 
 
 def _curve(attempt: list[list], made: int) -> tuple[list[tuple], int]:
@@ -495,11 +508,20 @@ class Epoch(TypedDict):
 Pair = tuple[list[Epoch], list[Epoch]]  # of two workers
 
 
+class Found(TypedDict):
+    """A checkpoint's files, the type of what `state.pt` holds (NoneType if it isn't there), and the types in it by key."""
+
+    files: list[str]
+    kind: str
+    parts: dict[str, str]
+
+
 class Attempt(TypedDict):
-    """What a group of two workers did, its `end` (done, killed or stuck), and the types in the state.pt that it began with."""
+    """What a group of two workers did, its `end` (done, killed or stuck), the checkpoint that it began with, and how many there are."""
 
     end: str
-    saved: dict[str, str] | None
+    began: Found | None
+    saved: int
     workers: Pair
 
 
@@ -522,7 +544,7 @@ def train_with_a_death(train_loop: Callable, rows: dict, config: dict, kill: tup
 
 def _attempt_of(seen: dict) -> Attempt:
     one, other = map(_epochs, seen["logs"])
-    return {"end": seen["end"], "saved": seen["saved"], "workers": (one, other)}
+    return {"end": seen["end"], "began": seen["began"], "saved": seen["saved"], "workers": (one, other)}
 
 
 def _epochs(log: Log) -> list[Epoch]:

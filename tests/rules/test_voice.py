@@ -94,7 +94,14 @@ FIELD = [
         "the American spelling",
         "It's grey.",
     ),
-    (rf"(?<!`)\b(de|re|un)?({_BRITISH})is(e|es|ed|ing|ations?)\b", "", SPELLING, "It is normalised."),
+    (
+        rf"(?<!`)(?!^Standardise$)\b(de|re|un)?({_BRITISH})is(e|es|ed|ing|ations?)\b",  # an exercise has this name
+        "",
+        SPELLING,
+        "It is normalised.",
+    ),
+    (r"\bseams?\b", "ch17", '"the restart"', "The curve has a seam."),
+    (r"\bshar(e|ed|es|ing) out\b|\bshare of the weights\b", "ch17", '"shard"', "The weights are shared out."),
     (r"(?<!`)\b(analys|practis)(e|es|ed|ing)\b", "", SPELLING, "We analyse it."),
     (r"\b((label|model|travel|signal)l(ed|ing)|fulfil)\b", "", SPELLING, "It is labelled."),
 ]
