@@ -32,16 +32,7 @@ from ray.train.torch import TorchTrainer, prepare_model
 from torch import nn
 
 from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track, warm_up
-from coursekit.given.ch17_data_train import (
-    attempts_in,
-    digits,
-    draw_attempts,
-    in_blocks,
-    mortal,
-    rehearse,
-    summary,
-    without_averaging,
-)
+from coursekit.given.ch17_data_train import digits, in_blocks, rehearse, without_averaging
 from coursekit.given.deaths import keep_news_of_deaths
 from coursekit.given.folders import new_folder, remove_folders
 
@@ -642,6 +633,9 @@ Each step also sleeps for 20 ms, as if the network were larger.
 
 
 # %% tags=["demo"]
+from coursekit.given.ch17_data_train import attempts_in, draw_attempts, mortal, summary
+
+
 def fit(loop, kill=None):
     """Train for six epochs on two workers; return Ray Train's result, and what each worker of each attempt did."""
     notes, start = new_folder("notes-"), time.time()

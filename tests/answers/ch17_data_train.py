@@ -9,6 +9,7 @@ import ray.data
 import ray.train
 import torch
 from ray.train.torch import prepare_model
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -39,7 +40,16 @@ class WithPyTorchsDeviation:
         return {**batch, "image": (torch.tensor(batch["image"]) - self.mean) / self.std}
 
 
-@rejects("Standardise")
+@accepts("Standardise")
+class WithScikitLearn:
+    def __init__(self, images):
+        self.scaler = StandardScaler().fit(images)  # it, too, only centers a column that is the same everywhere
+
+    def __call__(self, batch):
+        return dict(batch, image=self.scaler.transform(batch["image"]).astype("float32"))
+
+
+@rejects("Standardise", says="of the batch itself")
 class TakesTheMeanOfTheBatch:
     def __init__(self, images):
         pass
@@ -77,10 +87,10 @@ class ReturnsAnArray(KeepsWhatItNeeds):
         return super().__call__(batch)["image"]
 
 
-@rejects("Standardise")
-class ReturnsOnlyTheImages(KeepsWhatItNeeds):
+@rejects("Standardise", says="lacks ['page']")
+class ReturnsTheColumnsItKnows(KeepsWhatItNeeds):
     def __call__(self, batch):
-        return {"image": super().__call__(batch)["image"]}
+        return {"row": batch["row"], "label": batch["label"], "image": super().__call__(batch)["image"]}
 
 
 @rejects("Standardise")
@@ -93,6 +103,19 @@ class ReturnsFloat64(KeepsWhatItNeeds):
 class AddsALittleToTheDeviation(KeepsWhatItNeeds):
     def __init__(self, images):
         self.mean, self.std = images.mean(0), images.std(0) + 1e-6
+
+
+@rejects("Standardise")
+class SetsConstantPixelsToZero(KeepsWhatItNeeds):
+    def __init__(self, images):
+        super().__init__(images)
+        self.std[images.std(0) == 0] = np.inf
+
+
+@accepts("pipeline")
+def with_concurrency(ds, clean, stage, images, batch_size, actors):
+    whole = ds.map_batches(clean)
+    return whole.map_batches(stage, fn_constructor_args=[images], batch_size=batch_size, concurrency=actors)
 
 
 @accepts("pipeline")
@@ -125,9 +148,14 @@ def no_comma_in_the_tuple(ds, clean, stage, images, batch_size, actors):
     return ds.map_batches(clean).map_batches(stage, fn_constructor_args=images, batch_size=batch_size, compute=pool)
 
 
-@rejects("pipeline", says="Stages made: 2, not 3")
+@rejects("pipeline", says="created 2 times")
 def two_actors_whatever_is_asked_for(ds, clean, stage, images, batch_size, actors):
     return with_keywords(ds, clean, stage, images, batch_size, 2)
+
+
+@rejects("pipeline", says="aren't those that an object made by")
+def a_stage_from_other_images(ds, clean, stage, images, batch_size, actors):
+    return with_keywords(ds, clean, stage, np.zeros_like(images), batch_size, actors)
 
 
 @rejects("pipeline")
@@ -225,7 +253,26 @@ def keeps_its_batches_in_a_list(config):
         ray.train.report({"epoch": epoch, "loss": mean(losses)})
 
 
-@rejects("train_loop")
+@accepts("train_loop")
+def converts_the_batches_and_reports_the_loss_of_both(config):
+    torch.manual_seed(config["seed"])
+    context, net = ray.train.get_context(), nn.Linear(64, 10)
+    model, workers = prepare_model(net), context.get_world_size()
+    optimizer = torch.optim.SGD(net.parameters(), lr=config["lr"], momentum=0.9)
+    shard = ray.train.get_dataset_shard("train")
+    for epoch in range(config["epochs"]):
+        total, count = torch.zeros(()), 0
+        for batch in shard.iter_batches(batch_size=config["batch_size"] // workers):
+            loss = cross_entropy(model(torch.as_tensor(batch["image"])), torch.as_tensor(batch["label"]))
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            total, count = total + loss.detach(), count + workers
+        torch.distributed.all_reduce(total)
+        ray.train.report({"epoch": epoch, "loss": total.item() / count})
+
+
+@rejects("train_loop", says="differ by up to")
 def does_not_wrap_the_model(config):
     train(config, wrap=False)
 
@@ -250,24 +297,34 @@ def drops_the_last_batch(config):
     train(config, drop_last=True)
 
 
-@rejects("train_loop")
+@rejects("train_loop", says="SGD without momentum")
 def forgets_the_momentum(config):
     train(config, momentum=0.0)
 
 
-@rejects("train_loop")
+@rejects("train_loop", says="In the end, a weight is")
+def never_clears_the_gradients(config):
+    train(config, told=mean, clear=False)
+
+
+@rejects("train_loop", says="sum of an epoch's losses")
+def reports_the_sum_of_the_losses(config):
+    train(config, told=sum)
+
+
+@rejects("train_loop", says="In the end, a weight is")
 def adds_up_the_loss(config):
     train(config, reduction="sum")
 
 
-@rejects("train_loop")
+@rejects("train_loop", says="last batch")
 def reports_the_loss_of_the_last_batch(config):
     train(config)
 
 
-@rejects("train_loop", says="numbers are needed")
-def reports_no_number(config):
-    train(config, told=str)
+@rejects("train_loop", says="should be numbers")
+def reports_a_tensor(config):  # Ray Train refuses it
+    train(config, told=lambda losses: torch.tensor(losses).mean())
 
 
 def mean(losses):
@@ -289,12 +346,17 @@ def another_seed_in_each_worker(config):  # harmless: DDP sends the weights of w
     train(config, told=mean, seed=lambda config: config["seed"] + ray.train.get_context().get_world_rank())
 
 
-@rejects("train_loop", says="set the seed")
+@rejects("train_loop", says="With the same seed")
 def forgets_the_seed(config):
     train(config, told=mean, seed=lambda config: np.random.default_rng().integers(10**9).item())
 
 
-@rejects("train_loop", says="fits two workers only")
+@rejects("train_loop", says='With another `config["seed"]`')
+def a_seed_of_its_own(config):
+    train(config, told=mean, seed=lambda config: 0)
+
+
+@rejects("train_loop", says="A single worker used 8 rows")
 def half_a_batch_whatever_the_workers(config):
     train(config, told=mean, share=2)
 
@@ -308,12 +370,13 @@ def last(
     config,
     keeps=("model", "optimizer"),
     loads=(0, 1),
-    saves="every epoch",
+    saves=lambda epoch, last: True,
     shift=1,
     late=False,
     wrapped=True,
     whole=False,
     name="model",
+    file="state.pt",
     loss_of=lambda losses: {"loss": sum(losses) / len(losses)},
 ):
     """Train and save like the solution, with a mistake of one's choice."""
@@ -325,7 +388,7 @@ def last(
     checkpoint = ray.train.get_checkpoint()
     if checkpoint and context.get_world_rank() in loads:
         with checkpoint.as_directory() as folder:
-            saved = torch.load(f"{folder}/state.pt", weights_only=not whole)
+            saved = torch.load(f"{folder}/{file}", weights_only=not whole)
         if whole:
             saved["model"] = {f"module.{key}": weight for key, weight in saved["model"].state_dict().items()}
         first = saved["epoch"] + shift if shift is not None else 0
@@ -344,7 +407,7 @@ def last(
             state["model"] = model.module.state_dict()
         if whole:
             state["model"] = model.module
-        _report({"epoch": epoch, **loss_of(losses)}, state, saves == "every epoch" or epoch == config["epochs"] - 1)
+        _report({"epoch": epoch, **loss_of(losses)}, state, file, saves(epoch, config["epochs"] - 1))
 
 
 def _copy(state):
@@ -354,11 +417,11 @@ def _copy(state):
         return torch.load(file)
 
 
-def _report(metrics, state, keep):
+def _report(metrics, state, file, keep):
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = None
         if keep and ray.train.get_context().get_world_rank() == 0:
-            torch.save({"epoch": metrics["epoch"], **state}, os.path.join(folder, "state.pt"))
+            torch.save({"epoch": metrics["epoch"], **state}, os.path.join(folder, file))
             checkpoint = ray.train.Checkpoint.from_directory(folder)
         ray.train.report(metrics, checkpoint=checkpoint)
 
@@ -366,6 +429,36 @@ def _report(metrics, state, keep):
 @accepts("resume")
 def loads_into_the_wrapped_model(config):
     last(config)
+
+
+@accepts("resume")
+def only_worker_0_loads_the_weights(config):  # before `prepare_model`, which sends them to the others
+    torch.manual_seed(config["seed"])
+    context, net, done = ray.train.get_context(), nn.Linear(64, 10), -1
+    checkpoint = ray.train.get_checkpoint()
+    state = torch.load(f"{checkpoint.to_directory()}/state.pt") if checkpoint else None
+    if state and context.get_world_rank() == 0:
+        net.load_state_dict(state["model"])
+    model = prepare_model(net)
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=0.9)
+    if state:
+        optimizer.load_state_dict(state["optimizer"])
+        done = state["epoch"]
+    shard = ray.train.get_dataset_shard("train")
+    for epoch in range(done + 1, config["epochs"]):
+        losses = []
+        for batch in shard.iter_torch_batches(batch_size=config["batch_size"] // context.get_world_size()):
+            loss = cross_entropy(model(batch["image"]), batch["label"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        _report(
+            {"epoch": epoch, "loss": mean(losses)},
+            {"model": net.state_dict(), "optimizer": optimizer.state_dict()},
+            "state.pt",
+            True,
+        )
 
 
 @accepts("resume")
@@ -393,12 +486,22 @@ def every_worker_saves_the_next_epoch(config):
         ray.train.report({"epoch": epoch, "loss": mean(losses)}, ray.train.Checkpoint.from_directory(folder))
 
 
-@rejects("resume")
+@rejects("resume", says="2 checkpoints were reported")
+def saves_every_other_epoch(config):
+    last(config, saves=lambda epoch, last: epoch % 2 == 1)
+
+
+@rejects("resume", says="holds the files ['model.pt']")
+def saves_another_file(config):
+    last(config, file="model.pt")
+
+
+@rejects("resume", says="no checkpoint had been reported")
 def saves_only_at_the_end(config):
-    last(config, saves="at the end")
+    last(config, saves=lambda epoch, last: epoch == last)
 
 
-@rejects("resume", says="What does SGD remember?")
+@rejects("resume", says="zero again after the restart")
 def forgets_the_optimizer(config):
     last(config, keeps=("model",))
 
@@ -418,7 +521,7 @@ def repeats_the_saved_epoch(config):
     last(config, shift=0)
 
 
-@rejects("resume", says="which workers load the checkpoint?")
+@rejects("resume", says="Every worker must load")
 def only_worker_0_loads(config):
     last(config, loads=(0,))
 
@@ -433,7 +536,7 @@ def saves_the_inner_model_and_loads_the_wrapped_one(config):
     last(config, wrapped=False)
 
 
-@rejects("resume", says='that has "model"')
+@rejects("resume", says='with the key "model"')
 def saves_the_model_under_another_name(config):
     last(config, keeps=("weights", "optimizer"), name="weights")
 
@@ -443,6 +546,6 @@ def saves_the_model_itself(config):
     last(config, whole=True)
 
 
-@rejects("resume", says="numbers are needed")
+@rejects("resume", says="should be numbers")
 def reports_no_loss(config):
     last(config, loss_of=lambda losses: {})
