@@ -8,12 +8,12 @@ Two workers with equal weights are one learner, and only a checkpoint survives t
 
 **What you will be able to do**
 
-- write a data pipeline that runs only when its rows are needed, with an expensive stage that is set up once per actor;
+- write a data pipeline that streams, with an expensive stage that is set up once per actor;
 - standardize data without a leak from the test rows;
-- turn a training loop for one process into a loop for several workers, and prove that they train a single network;
+- turn a training loop for one process into one for several workers, and prove that they train a single network;
 - tell which rows a gradient step uses when there are several workers;
-- resume a training run after a worker is killed, and lose only the work since the last checkpoint;
-- explain what mixed precision and FSDP save, and write a checkpoint of a sharded network.
+- resume a run from its last checkpoint after a worker is killed;
+- explain what mixed precision and FSDP save, and checkpoint a sharded network.
 """
 
 # %%
@@ -60,26 +60,24 @@ Most people say "the weights"; come back to this answer after `train_loop`.
 # %% [markdown]
 r"""
 `num_cpus=4` gives Ray four CPUs to assign, whatever your machine has; on two cores, four tasks share them (Chapter 4).
-`log_to_driver=False` hides the log lines of other processes: Ray Train logs a lot, and you're about to kill a worker.
-Exceptions still reach you.
+`log_to_driver=False` hides the log lines of other processes, because Ray Train logs a lot, and you're about to kill a worker.
 """
 
 # %% [markdown]
 r"""
 ## A `Dataset` is a plan that runs when you need its rows
 
-Before a network can train on rows, something has to read them, clean them, and move them to the process that computes gradients.
-That's the job of **Ray Data**.
+**Ray Data** reads rows, cleans them, and moves them to the processes that train on them.
 A [`Dataset`](../docs/glossary.md#dataset) is a table that is split into [blocks](../docs/glossary.md#block), and each block is an object in the object store.
 Ray Data processes a dataset block by block, in tasks and actors.
 
 ![Blocks of rows flow through a pipeline of tasks and actors to two training workers, which average their gradients and report checkpoints](../img/ch17_data_train.svg)
 
-This chapter's rows are 1,797 handwritten digits from scikit-learn, with three columns: `image` holds 64 pixels between 0 and 16, `label` says which digit it is, and `row` numbers the rows.
+This chapter's rows are 1,797 handwritten digits from scikit-learn: `image` holds 64 pixels between 0 and 16, `label` says which digit it is, and `row` numbers the rows.
 Every fifth row is held out for testing.
 
-**Predict:** the function below sleeps for 0.2 s per block, and there are 8 blocks and four CPUs.
-The cell calls `map_batches` once, and then `take_all` twice.
+**Predict:** a dataset has 8 blocks, Ray has four CPUs, and `map_batches` adds a function that sleeps for 0.2 s per block.
+You call `take_all` twice.
 How many seconds does the second `take_all` take?
 """
 
@@ -111,10 +109,9 @@ measured("second_take_all", moments[3] - moments[2])
 # %% [markdown]
 r"""
 `map_batches` is [**lazy**](../docs/glossary.md#lazy-execution): it only adds a step to the plan.
-`take_all` does the work, and the second call did all of it again.
-Eight sleeps of 0.2 s on four CPUs take 0.4 s, and the rest is Ray Data's overhead.
+The plan runs when you ask for rows, with `take_all`, `iter_batches`, or `write_parquet`, for example.
+The second `take_all` ran all of it again: eight sleeps of 0.2 s on four CPUs take 0.4 s, and the rest is Ray Data's overhead.
 
-The plan runs when you ask for rows, for example with `take`, `take_all`, `iter_batches`, or `write_parquet`.
 If you need the rows more than once, keep them: `plan.materialize()` runs the plan and leaves the resulting blocks in the object store.
 
 With `batch_size=64`, your function gets at most 64 rows per call; by default, it gets a whole block.
@@ -132,9 +129,8 @@ quiz("what_has_run", what_has_run)
 r"""
 ## Ray Data streams, so the first batch doesn't wait for the last block
 
-Ray Data doesn't finish one step for the whole table before it starts the next step.
 Blocks [**stream**](../docs/glossary.md#streaming-execution) through the plan: while you use the first block, Ray Data is still reading later ones.
-So a dataset can be larger than your memory, and a learner doesn't have to wait for the last file.
+So a dataset can be larger than your memory, and training doesn't have to wait for the last file.
 If you use the rows slowly, Ray Data reads more slowly, too; that's [backpressure](../docs/glossary.md#backpressure), as in Chapter 1.
 
 Some operations can't return any rows until they've received all blocks: a sort, a full shuffle, a `groupby` with an aggregation, a join, and `repartition` to a number of blocks.
@@ -175,8 +171,7 @@ axes[1].legend(frameon=False)
 # %% [markdown]
 r"""
 On the left, the orange and green marks move to the right together, about one block apart, because Ray Data fetches one batch ahead by default.
-On the right, Ray Data reads everything before you use anything.
-That's the cost of keeping the rows, and it pays off if you need them many times.
+On the right, Ray Data reads everything before you use anything, which pays off if you need the rows many times.
 """
 
 # %% [markdown]
@@ -188,18 +183,16 @@ For pixel $j$, with the mean $\mu_j$ and the standard deviation $\sigma_j$ *of t
 
 $$x'_j = \frac{x_j - \mu_j}{\sigma_j}$$
 
-Why not use the mean of each batch?
-Because then the same digit would look different in a different batch, and a batch of one image would become all zeros.
-And why not use all 1,797 images?
-Because then the training would depend on the held-out images.
+If you used the mean of each batch, the same digit would look different in a different batch, and a batch of one image would become all zeros.
+If you used all 1,797 images, the training would depend on the held-out ones.
 That's a [**leak**](../docs/glossary.md#data-leak), and a test after a leak can promise more than the network will deliver.
 
-So this stage of the pipeline has state: two arrays, computed once.
+So this stage of the pipeline needs state: two arrays, computed once.
 In Ray Data, a stage with state is a *callable class*: `__init__` prepares the state, and `__call__` takes a batch and returns a batch.
 
 Write `Standardise`, which takes the training images and then standardizes one batch per call.
 Some corner pixels are 0 in every training image, so their $\sigma_j$ is 0.
-Only subtract the mean from these, as if $\sigma_j$ were 1.
+From these pixels, subtract only the mean, as if $\sigma_j$ were 1.
 A batch may be a view into the object store, and then it's read-only (Chapter 2).
 """
 
@@ -247,7 +240,7 @@ ds.map_batches(
 )
 ```
 
-If you pass a function, it runs in tasks and keeps nothing between calls.
+A function runs in tasks instead, and it keeps nothing between calls.
 When a function is followed directly by another stage, Ray Data often *fuses* the two: the function then runs inside the stage's actors, and no block is copied between them.
 
 Write `pipeline`, which chains two stages and returns the plan: `clean`, a function that drops broken rows, and `stage`, a class whose `__init__` takes `images`.
@@ -284,8 +277,7 @@ With a pool, Ray Data refuses this object; without one, it treats the object as 
 # %% [markdown]
 r"""
 Now run your stages on the real digits.
-`materialize` keeps the rows, because training reads them once per epoch, and a plan would start a new pool of actors every time.
-Keep the plan if each epoch should see the rows *changed*, for example rotated a little at random.
+`materialize` keeps the rows; otherwise, the pipeline would run again in every epoch, with a new pool of actors.
 """
 
 
@@ -316,20 +308,19 @@ r"""
 ## DDP keeps the weights of two workers equal
 
 Each worker has a copy of the network and its own part of the rows, its [shard](../docs/glossary.md#shard).
-After every batch, each worker computes a gradient, the workers **average** their gradients in an operation called [*all-reduce*](../docs/glossary.md#all-reduce), and all of them make the same step.
-Workers that start with equal weights and make equal steps keep equal weights.
+After every batch, each worker computes a gradient, the workers **average** their gradients in an operation called [*all-reduce*](../docs/glossary.md#all-reduce), and all of them take the same step.
+Workers that start with equal weights and take equal steps keep equal weights.
 
 PyTorch calls this [**DDP**](../docs/glossary.md#ddp), *distributed data parallel*.
 The weights are sent once: when you wrap the model, every worker receives those of worker 0.
-After that, the workers exchange gradients.
-A model may also have *buffers*, such as the running means of batch normalization, which worker 0 sends before every forward pass; ours has none.
+After that, the workers exchange gradients, and buffers if the model has any, such as the running means of batch normalization.
 
 With $W$ workers and $B$ rows in each worker's batch, the averaged gradient is the gradient of the mean loss over $W \cdot B$ rows, the [**effective batch size**](../docs/glossary.md#effective-batch-size):
 
 $$\frac{1}{W}\sum_{w=1}^{W}\nabla\,\frac{1}{B}\sum_{i=1}^{B} \ell(x_{wi}) = \nabla\,\frac{1}{WB}\sum_{w,i}\ell(x_{wi})$$
 
 Here's everything that a single process needs in PyTorch.
-The network is a single layer, which is enough to read digits well.
+Our network is a single layer.
 """
 
 
@@ -340,7 +331,7 @@ def network():
 
 
 def train_epoch(model, optimizer, batches):
-    """Make a gradient step for each batch, and return the mean loss."""
+    """Take a gradient step for each batch, and return the mean loss."""
     losses = []
     for batch in batches:
         loss = nn.functional.cross_entropy(model(batch["image"]), batch["label"])  # how wrong the logits are
@@ -367,17 +358,15 @@ Inside it, you can call:
 | `ray.train.get_context()` | returns an object with `get_world_size()`, the number of workers, and `get_world_rank()`, this worker's number: 0, 1, … |
 | `ray.train.report(metrics)` | reports a dict of numbers, and waits until *every* worker has reported |
 
-Ray Train starts slowly, because it starts several processes and most of them import PyTorch.
-You'll measure that below.
-Until then, use `rehearse(loop, rows, config)`, which runs a loop in two processes, connected by PyTorch as in Ray Train, with a small imitation of `ray.train`.
-Write the real calls from the table; the rehearsal answers them.
+Ray Train takes a while to start, so for now, use `rehearse(loop, rows, config)`.
+It runs a loop in two processes, connected by PyTorch as in Ray Train, with a small imitation of `ray.train` that answers the calls in the table.
 
 Write `train_loop`, which trains `network()` and reports after each epoch:
 
 - Call `torch.manual_seed(config["seed"])` first, so the run can be repeated.
 - `config["batch_size"]` is the *effective* batch size.
 - Use `torch.optim.SGD` with `lr=config["lr"]` and `momentum=0.9`.
-  It keeps a [**velocity**](../docs/glossary.md#velocity) for each weight, 0.9 times the old velocity plus the new gradient, and moves the weight along it.
+  For each weight, it keeps a [**velocity**](../docs/glossary.md#velocity), which is 0.9 times the old velocity plus the new gradient, and it subtracts `lr` times the velocity from the weight.
 
 The check rehearses your loop with two workers and with one, and computes what the weights must be.
 """
@@ -417,14 +406,13 @@ Worker 0 then waits for the others to report, the others wait for worker 0's gra
 r"""
 Are the weights equal because of DDP, or because both workers learn the same digits anyway?
 The next cell rehearses your loop unchanged, and then again with a `prepare_model` that doesn't wrap the model.
-Thanks to the seed, both workers start with the same weights.
 
 **Predict:** without DDP, the two workers' weights differ after the first step.
-How far apart are they after three epochs?
+After three epochs, are they closer together or further apart than that?
 """
 
 # %% tags=["demo"]
-predict("weights_without_ddp", ..., ["closer than after one step", "further apart"])
+predict("weights_without_ddp", ..., ["closer together", "further apart"])
 
 
 # %% tags=["demo"]
@@ -447,7 +435,7 @@ if passed("Standardise") and passed("pipeline") and passed("train_loop"):
     one, other = ({row for entry in log if entry[0] == "rows" for row in entry[1]} for log in averaged["logs"])
     print(f"worker 0 saw {len(one)} rows, worker 1 saw {len(other)}, both saw {len(one & other)}, ", end="")
     print(f"and neither saw {len(standard['row']) - len(one | other)}")
-    display(measured("weights_without_ddp", "further apart" if last > first else "closer than after one step"))
+    display(measured("weights_without_ddp", "further apart" if last > first else "closer together"))
 
 # %% tags=["demo"]
 if distances:
@@ -460,8 +448,7 @@ if distances:
 # %% [markdown]
 r"""
 With DDP, the difference isn't merely small: it's exactly zero after every step, because the start, the average, and the arithmetic are the same.
-Without DDP, there are two networks from the first step on.
-Each learns from half of the rows, and they end up further apart than they were after the first step.
+Without DDP, two networks each learn from half of the rows, and they end up further apart than they were after the first step.
 If you saved worker 0's network, you'd throw away half of the training.
 
 Look at the row counts, too.
@@ -489,14 +476,14 @@ r"""
 ## Save a checkpoint, because restarted workers start from nothing
 
 In Chapter 5, you killed an actor that counts; now you'll kill a training worker.
-When a worker dies, the others can't make another step, because the next all-reduce hangs or fails without it.
+When a worker dies, the others can't take another step, because the next all-reduce hangs or fails without it.
 So Ray Train stops *all* workers of the run.
 If `FailureConfig(max_failures=…)` allows it, Ray Train then starts new workers and calls your loop again from its first line.
 By default, it allows no restart, and `fit` raises an error.
-The new workers find earlier progress in one place: `ray.train.get_checkpoint()` returns the last reported [checkpoint](../docs/glossary.md#checkpoint), or None if there is none.
+In the new workers, `ray.train.get_checkpoint()` returns the last reported [checkpoint](../docs/glossary.md#checkpoint), or None if there is none.
 
 A checkpoint is a folder with files of your choice.
-Write the files into a temporary folder and pass it with a report.
+Write the files into a temporary folder and pass the folder with a report.
 By default, Ray Train copies it to the run's storage before `report` returns.
 
 ```python
@@ -507,7 +494,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 **Predict:** a run has three epochs of 23 steps each and saves a checkpoint after each epoch.
 A worker dies after ten steps of the last epoch.
-How many steps does each new worker make?
+How many steps does each worker take after the restart?
 """
 
 # %% tags=["demo"]
@@ -525,10 +512,11 @@ with checkpoint.as_directory() as folder:
 
 Models and optimizers have a `state_dict()`, a dict that you can save unchanged and load with `model.load_state_dict(state["model"])`.
 With several workers, `prepare_model` returns a wrapper that holds your model as `.module`.
-In the wrapper's own `state_dict()`, every key begins with `module.`, so save and load either the wrapper's or the inner model's.
+In the wrapper's own `state_dict()`, every key begins with `module.`, so save and load the same one, either the wrapper's or the inner model's.
 
 Write `resume`, which trains like `train_loop`, saves a checkpoint after each epoch, and resumes from the last one.
-First, ask yourself which three things `state.pt` must hold so that the final weights are those of a run without a failure.
+The final weights must equal those of a run without a failure.
+Which three things must `state.pt` hold to make that possible?
 The check trains for four epochs, 0 to 3, and kills one worker in the middle of epoch 2.
 """
 
@@ -608,27 +596,26 @@ if passed("Standardise") and passed("pipeline") and passed("train_loop") and pas
 
 # %% [markdown]
 r"""
-After the restart, `resume` makes all 23 steps of epoch 2, not only the 13 that were missing, because the last checkpoint is from the end of epoch 1.
-Without a checkpoint, all 69 steps are made again.
+After the restart, `resume` takes all 23 steps of epoch 2, not only the 13 that were missing, because the last checkpoint is from the end of epoch 1.
+`train_loop` saves no checkpoint, so its new workers take all 69 steps.
 """
 
 # %% [markdown]
 r"""
-## Ray Train restarts the workers after a real death
+## Ray Train restarts all workers after one of them dies
 
 A `TorchTrainer` takes the loop, its configuration, the datasets, and three settings:
 
-- `ScalingConfig` says how many workers there are and what each one reserves.
-  The default is one CPU per worker.
-  If the workers reserve all of Ray's CPUs, none is left for Ray Data's tasks, and the workers wait for rows forever (Chapter 4).
-  Half a CPU per worker avoids that, and it doesn't change the speed.
+- `ScalingConfig` sets the number of workers and the resources that each one reserves.
+  The default is one CPU per worker, but if they reserve all of Ray's CPUs, none is left for Ray Data's tasks, and the workers wait for rows forever.
+  Half a CPU per worker avoids that, and it slows nothing down, because Ray only counts CPUs (Chapter 4).
 - `RunConfig` sets the run's name and the place for its checkpoints.
   On a cluster, every node must be able to reach that place: `s3://…`, or a shared folder.
-- `FailureConfig(max_failures=1)` says how many times Ray Train may restart the workers.
+- `FailureConfig(max_failures=1)` allows one restart.
 
 `mortal(loop, notes, kill)` runs your loop unchanged and records what each worker does.
 With `kill=(1, 79)`, worker 1 kills its own process after 79 gradient steps, in epoch 3.
-Each step also sleeps for 20 ms, as if the network were larger.
+Each step also sleeps for 20 ms.
 """
 
 
@@ -658,7 +645,7 @@ r"""
 **Predict:** two workers train, and one of them dies.
 How many seconds pass from its death to the first gradient step of the new workers?
 
-The cell after your prediction takes a minute or two, or longer on a busy machine; in full mode, it also trains without a checkpoint.
+Training takes a minute or two, or longer on a busy machine; in full mode, it runs again without a checkpoint.
 """
 
 # %% tags=["demo"]
@@ -684,13 +671,10 @@ pandas.DataFrame(table).T if table else None
 r"""
 The table has four processes, two per attempt.
 Every worker took batches of 32 rows, so each step used 64 rows.
-An epoch has 718 rows per worker, and three epochs have 2,154.
-When worker 1 died, it had taken ten more batches, and worker 0 had taken eleven.
+Three epochs have 2,154 rows per worker, and when worker 1 died, it had taken ten more batches.
 
-`end` is the last thing that each worker recorded.
-Worker 1 died, and worker 0 had just taken its next batch (`rows`), whose gradients were never averaged.
+`end` is the last thing that each worker recorded: worker 1 died, and worker 0 had just taken its next batch (`rows`), whose gradients were never averaged.
 The *digest* is a fingerprint of all weights after a worker's last step: within an attempt, the two digests are identical, even at the death.
-The second attempt reports exactly those epochs that the first one didn't.
 """
 
 # %% tags=["demo"]
@@ -717,17 +701,15 @@ if runs:
 
 # %% [markdown]
 r"""
-The curve continues where it stopped, in new processes, because the checkpoint held the weights *and* the velocities.
-The ten steps between the last report and the death are lost, so epoch 3 starts again.
-In full mode, you also see the run without a checkpoint: its first attempt is the same, but its second starts again at epoch 0.
+The curve continues where it stopped, because the checkpoint held the weights *and* the velocities; only the ten steps since the last report are lost.
+In full mode, you also see the run without a checkpoint, whose second attempt starts again at epoch 0.
 
 Compare the seconds from the death to the next step with your prediction.
 In that time, Ray Train detects the death, stops the other worker, and starts new processes, and each of them imports PyTorch.
 In a run of hours, these seconds don't matter.
 
 How often should you save?
-Save when losing the work since the last checkpoint would cost more than writing a new one.
-A checkpoint of gigabytes takes a while to write, but the more machines you use, the sooner one of them fails.
+A checkpoint of gigabytes takes a while to write, but the more machines you use, the sooner one of them fails, and the run loses all work since the last checkpoint.
 
 Is the network in the last checkpoint any good?
 To find out, pass the held-out rows through the *same* `Standardise`.
@@ -753,15 +735,14 @@ They send gradients, 650 numbers per step, and they send the weights only once, 
 
 # %% [markdown]
 r"""
-## bfloat16 makes steps cheaper, and FSDP shards the weights
+## bfloat16 can make steps faster, and FSDP shards the weights
 
 Two techniques help with a larger network.
-
-[**Mixed precision**](../docs/glossary.md#mixed-precision) is the first.
-A float32 has 32 bits, and a *bfloat16* has 16, with the same range but only two or three significant digits.
+The first is [**mixed precision**](../docs/glossary.md#mixed-precision).
+A *bfloat16* has 16 bits instead of float32's 32, with about the same range but only two or three significant digits.
 Within `torch.autocast`, expensive operations, such as matrix products, compute in bfloat16.
 Weights, gradients, and velocities stay in float32, because bfloat16 would round small updates away.
-So mixed precision doesn't make them any smaller; the memory that it saves is in the activations, which are kept for the backward pass.
+So mixed precision doesn't make these any smaller; the memory that it saves is in the activations, which are kept for the backward pass.
 """
 
 # %% tags=["demo"]
@@ -788,19 +769,18 @@ print("1 + 0.001 in bfloat16:", (torch.ones((), dtype=torch.bfloat16) + 0.001).i
 
 # %% [markdown]
 r"""
-Hardware that computes in bfloat16, such as recent GPUs and some CPUs, is faster with it.
-Other hardware converts back and forth, and it can be slower.
+Hardware that computes in bfloat16, such as recent GPUs and some CPUs, is faster with it; other hardware can be slower, because it converts back and forth.
 In a training loop, the forward pass and the loss go into `with torch.autocast(...)`.
 
-[**FSDP**](../docs/glossary.md#fsdp), *fully sharded data parallel*, is the second technique.
+The second technique is [**FSDP**](../docs/glossary.md#fsdp), *fully sharded data parallel*.
 With DDP, every worker stores all weights, gradients, and velocities; with FSDP, each worker stores only a shard of them.
 Before a layer computes, the workers collect its weights, and they free them afterward.
 Each averaged gradient goes to the worker that stores the corresponding weights.
-The steps are the same as with DDP, but the workers send each other more data, and each worker still keeps all activations of its own rows.
+The steps are the same as with DDP, but the workers send each other more data, and the activations aren't sharded.
 
-The next cells train `network()` with PyTorch's `fully_shard` and kill a worker, as above.
+The next cells train `network()` with PyTorch's `fully_shard`.
 
-**Predict:** after each epoch, worker 0 alone saves its `state_dict()`, as in `resume`.
+**Predict:** worker 0 alone saves its `state_dict()` after each epoch, as in `resume`, and then a worker dies.
 What happens after the restart?
 """
 
@@ -892,23 +872,21 @@ In Ray Train, `prepare_model(net, parallel_strategy="fsdp")` wraps the model in 
 It needs GPUs, and with a single worker it wraps nothing.
 Its `state_dict()` collects the whole network by default, so all workers must call it.
 
-In a large network, call `fully_shard` on each layer or block first, and then on the whole network, so that only one of them is collected at a time.
-With 650 weights, this saves nothing, but without sharding, a network of many billions of weights doesn't fit on one GPU.
+In a large network, call `fully_shard` on each block first and then on the whole network, so the workers don't have to collect all of it at once.
 """
 
 # %% [markdown]
 r"""
 ## Your loop stays the same with other frameworks and on GPUs
 
-Ray Train starts and connects the processes and gives them their data; the framework does the computing.
+Ray Train starts the processes, connects them, and gives them their data; the framework does the computing.
 
-- **PyTorch Lightning** and Hugging Face's **Transformers** run inside a `TorchTrainer`.
-  Ray Train also has a `TensorflowTrainer` and a `JaxTrainer`, which is marked *alpha*.
-- **RLlib** does what your loop does if you write `.learners(num_learners=2)`: two learners, DDP, and averaged gradients ([Chapter 21](ch21_learners.ipynb)).
+- **PyTorch Lightning** and Hugging Face's **Transformers** run inside a `TorchTrainer`; Ray Train also has a `TensorflowTrainer` and, marked *alpha*, a `JaxTrainer`.
+- **RLlib** with `.learners(num_learners=2)` does what your loop does: two learners average their gradients with DDP ([Chapter 21](ch21_learners.ipynb)).
 - **GPUs** need `ScalingConfig(num_workers=2, use_gpu=True)`.
   `prepare_model` and `iter_torch_batches` then move the model and the batches to the worker's GPU, and the loop doesn't change.
 
-Older tutorials use other names, and some of these can still be imported but do nothing: see [Old names](../docs/old_names.md).
+Older tutorials use other names: see [Old names](../docs/old_names.md).
 """
 
 
@@ -921,26 +899,19 @@ r"""
 ## What you can do now
 
 - You can write a pipeline as a plan, let it stream, and decide when to keep its rows.
-- You can compute a stage's statistics from the training rows only.
-- You can turn a loop for one process into a loop for several workers, and prove that they train a single network.
-- You can tell which rows make up a gradient step, and which row is left out.
-- You can resume a run after a worker was killed, velocities included.
-- You can explain what stays in 32 bits, what FSDP shards, and why all workers must save a sharded network.
+- You can turn a loop for one process into a loop for several workers, and tell which rows make up a step.
+- You can resume a run after a worker was killed, and you know what its checkpoint must hold.
+- You can explain what stays in 32 bits, what FSDP shards, and who must save.
 
 ## Traps
 
-- **A report only in worker 0** hangs the run.
-  All workers must report the same number of times.
-- **`batch_size` is per worker.** The effective batch size grows with the number of workers unless you divide.
+- **A report only in worker 0** hangs the run, because all workers must report the same number of times.
+- **`batch_size` is per worker**, so the effective batch size grows with the number of workers unless you divide.
 - **Weights without the optimizer's state** resume on a different path, without an error.
-- **Saving in worker 0 alone** loses the other workers' shards under FSDP, without an error.
-- **Without a checkpoint, nothing complains**: with `max_failures`, Ray Train restarts the workers anyway, from epoch 0.
+- **A checkpoint from worker 0 alone** lacks the other workers' shards under FSDP, and nothing raises an error.
+- **Without a checkpoint**, `max_failures` restarts the workers anyway, from epoch 0.
   And `result.metrics` is None, because it holds only metrics that were reported with a checkpoint.
-- **A plan as training data** runs again in every epoch, and so does the start of its actor pool.
-  Call `materialize()` if the rows fit into memory.
-- **If the workers reserve all CPUs**, none is left for Ray Data's tasks, and the workers wait for rows.
-- **Nothing is shuffled unless you ask**: use `iter_torch_batches(local_shuffle_buffer_size=…)` or `ds.random_shuffle()`.
-- **Statistics of all rows** are a leak, even if it's only the mean.
+- **Nothing is shuffled** unless you use `iter_torch_batches(local_shuffle_buffer_size=…)` or `ds.random_shuffle()`.
 
 ## Read on
 

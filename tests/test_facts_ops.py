@@ -60,6 +60,107 @@ def test_with_a_pool_ray_data_refuses_an_object_and_without_one_it_takes_it_for_
     assert isinstance(get_compute_strategy(Stage()), TaskPoolStrategy)
 
 
+def test_a_sort_a_shuffle_a_groupby_a_join_and_a_repartition_need_all_blocks():
+    from ray.data._internal.execution.operators.hash_shuffle import HashShufflingOperatorBase
+    from ray.data._internal.execution.operators.join import JoinOperator
+    from ray.data._internal.logical.operators import all_to_all_operator as wide
+
+    each = (wide.Sort, wide.RandomShuffle, wide.Aggregate, wide.Repartition)
+    assert all(issubclass(one, wide.AbstractAllToAll) for one in each)
+    assert issubclass(JoinOperator, HashShufflingOperatorBase)
+
+
+def test_prepare_model_wraps_fsdp1_on_gpus_only_and_nothing_with_one_worker():
+    from ray.train.v2.torch.train_loop_utils import prepare_model
+
+    source = inspect.getsource(prepare_model)
+    assert "import FullyShardedDataParallel" in source
+    assert "FSDP is only available with GPU-enabled" in source
+    assert "if parallel_strategy and world_size > 1:" in source
+
+
+def test_ray_train_gives_every_worker_the_same_number_of_rows():
+    from ray.train import DataConfig
+
+    assert "streaming_split(\n                        world_size, equal=True" in inspect.getsource(DataConfig.configure)
+
+
+def test_ray_train_refuses_to_report_a_tensor():
+    from ray.train.v2._internal.execution import context
+
+    source = inspect.getsource(context)
+    assert "if contains_tensor(metrics):\n                raise ValueError(" in source
+
+
+def test_autocast_leaves_weights_and_gradients_in_float32():
+    import torch
+
+    layer = torch.nn.Linear(4, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        activations = layer(torch.ones(2, 4))
+    activations.float().sum().backward()
+    assert activations.dtype == torch.bfloat16
+    assert layer.weight.dtype == layer.weight.grad.dtype == torch.float32
+
+
+ALONE_AND_TOGETHER = """
+import torch, ray.train
+from torch.distributed import checkpoint as dcp
+from torch.distributed.fsdp import fully_shard
+from coursekit.given.ch17_data_train import rehearse
+import numpy as np
+
+def loop(config):
+    import tempfile
+    torch.manual_seed(0)
+    model = fully_shard(torch.nn.Linear(64, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if checkpoint := ray.train.get_checkpoint():
+        state = {"model": model.state_dict()}
+        with checkpoint.as_directory() as folder:
+            if config["together"]:
+                dcp.load(state, checkpoint_id=folder)
+            else:
+                state = torch.load(f"{folder}/rank0.pt")
+        model.load_state_dict(state["model"])
+    for epoch in range(2):
+        for batch in ray.train.get_dataset_shard("train").iter_torch_batches(batch_size=2):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(batch["image"]), batch["label"]).backward()
+            optimizer.step()
+        with tempfile.TemporaryDirectory() as folder:
+            if config["together"]:
+                dcp.save({"model": model.state_dict()}, checkpoint_id=folder)
+            elif ray.train.get_context().get_world_rank() == 0:
+                torch.save({"model": model.state_dict()}, f"{folder}/rank0.pt")
+            ray.train.report({"epoch": epoch}, ray.train.Checkpoint.from_directory(folder))
+
+if __name__ == "__main__":
+    rng = np.random.default_rng(0)
+    rows = {"row": np.arange(8), "image": rng.normal(size=(8, 64)).astype(np.float32), "label": np.arange(8)}
+    for together in (False, True):
+        first, second = rehearse(loop, rows, {"together": together}, kill=(1, 3))
+        for rank in (0, 1):
+            _, saved, *_ = [e[1] for e in first["logs"][rank] if e[0] == "step"]  # two steps per epoch; the third kills
+            begin = next(e[1] for e in second["logs"][rank] if e[0] == "before")
+            print(together, rank, saved.size, bool(np.array_equal(saved, begin)))
+"""
+
+
+@pytest.mark.slow
+def test_what_worker_0_saves_alone_is_only_its_shard_and_what_all_save_is_everything(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(ALONE_AND_TOGETHER)
+    done = subprocess.run([sys.executable, program], cwd=ROOT, capture_output=True, text=True)
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith(("True", "False"))]
+    assert lines == [
+        ["False", "0", "325", "True"],
+        ["False", "1", "325", "False"],  # it got worker 0's rows, without an error
+        ["True", "0", "325", "True"],
+        ["True", "1", "325", "True"],
+    ], done.stderr[-500:]
+
+
 def test_tensorflow_and_jax_have_trainers_and_that_of_jax_is_alpha():
     assert find_spec("ray.train.tensorflow")
     spec = find_spec("ray.train.v2.jax.jax_trainer")
