@@ -73,7 +73,7 @@ Ray Data processes a dataset block by block, in tasks and actors.
 
 ![Blocks of rows flow through a pipeline of tasks and actors to two training workers, which average their gradients and report checkpoints](../img/ch17_data_train.svg)
 
-This chapter's rows are 1,797 handwritten digits from scikit-learn: `image` holds 64 pixels between 0 and 16, `label` says which digit it is, and `row` numbers the rows.
+Our rows are 1,797 handwritten digits from scikit-learn: `image` holds 64 pixels between 0 and 16, `label` says which digit it is, and `row` numbers the rows.
 Every fifth row is held out for testing.
 
 **Predict:** a dataset has 8 blocks, Ray has four CPUs, and `map_batches` adds a function that sleeps for 0.2 s per block.
@@ -449,10 +449,8 @@ if distances:
 r"""
 With DDP, the difference isn't merely small: it's exactly zero after every step, because the start, the average, and the arithmetic are the same.
 Without DDP, two networks each learn from half of the rows, and they end up further apart than they were after the first step.
-If you saved worker 0's network, you'd throw away half of the training.
 
-Look at the row counts, too.
-The number 1,437 is odd, and neither worker saw one of the rows: like Ray Train, the rehearsal gives all workers the same number of rows.
+Neither worker saw one of the 1,437 rows: like Ray Train, the rehearsal gives all workers the same number of rows.
 """
 
 # %%
@@ -671,7 +669,6 @@ pandas.DataFrame(table).T if table else None
 r"""
 The table has four processes, two per attempt.
 Every worker took batches of 32 rows, so each step used 64 rows.
-Three epochs have 2,154 rows per worker, and when worker 1 died, it had taken ten more batches.
 
 `end` is the last thing that each worker recorded: worker 1 died, and worker 0 had just taken its next batch (`rows`), whose gradients were never averaged.
 The *digest* is a fingerprint of all weights after a worker's last step: within an attempt, the two digests are identical, even at the death.
@@ -708,8 +705,7 @@ Compare the seconds from the death to the next step with your prediction.
 In that time, Ray Train detects the death, stops the other worker, and starts new processes, and each of them imports PyTorch.
 In a run of hours, these seconds don't matter.
 
-How often should you save?
-A checkpoint of gigabytes takes a while to write, but the more machines you use, the sooner one of them fails, and the run loses all work since the last checkpoint.
+The more machines you use, the sooner one of them fails, so save often enough that you can afford to lose the work since the last checkpoint.
 
 Is the network in the last checkpoint any good?
 To find out, pass the held-out rows through the *same* `Standardise`.
@@ -906,11 +902,9 @@ r"""
 ## Traps
 
 - **A report only in worker 0** hangs the run, because all workers must report the same number of times.
-- **`batch_size` is per worker**, so the effective batch size grows with the number of workers unless you divide.
 - **Weights without the optimizer's state** resume on a different path, without an error.
 - **A checkpoint from worker 0 alone** lacks the other workers' shards under FSDP, and nothing raises an error.
-- **Without a checkpoint**, `max_failures` restarts the workers anyway, from epoch 0.
-  And `result.metrics` is None, because it holds only metrics that were reported with a checkpoint.
+- **`result.metrics` is None** if you never report a checkpoint, because it holds only metrics that were reported with one.
 - **Nothing is shuffled** unless you use `iter_torch_batches(local_shuffle_buffer_size=…)` or `ds.random_shuffle()`.
 
 ## Read on
