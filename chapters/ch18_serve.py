@@ -8,12 +8,14 @@ A trained policy becomes a service, and it stays up while you change it.
 
 **What you will be able to do**
 
-- put a trained policy behind a web address with Ray Serve, so any program can ask it for actions;
-- say which process answers, and find out why a replica does not start;
-- limit how much waits before a service, and write a client that survives a slow answer, a refusal and a dropped connection;
-- load a service from a second process, and read the percentiles of its latency without fooling yourself;
-- choose a batch size and a number of replicas from a table you measured;
-- let the number of replicas follow the load, put two policies behind one FastAPI front, and replace a policy under load without a failed request.
+- put a trained policy behind an HTTP address, so that any program can request actions from it;
+- find out why a replica doesn't start;
+- limit a service's queue, and write a client that survives timeouts, rejected requests, and broken connections;
+- load-test a service, and read the percentiles of its latency;
+- choose a batch size and a number of replicas from your own measurements;
+- autoscale a service, and compose several deployments;
+- replace a policy under load without a failed request;
+- explain what a large model needs: GPU replicas, streaming, and `ray.serve.llm`.
 """
 
 # %%
@@ -30,7 +32,7 @@ import ray
 import requests
 from ray import serve
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
 from coursekit.given import ch18_serve as given
 from coursekit.given.ch18_serve import Large, Policy, Stumbling
 from coursekit.given.load import Load, generate
@@ -38,35 +40,35 @@ from coursekit.given.load import Load, generate
 begin("ch18_serve")
 
 # %%
-os.environ["RAY_SERVE_SLOW_STARTUP_WARNING_S"] = "3"  # Serve says after 3 s, not 30, when a replica waits
+os.environ["RAY_SERVE_SLOW_STARTUP_WARNING_S"] = "3"  # Serve reports a waiting replica after 3 s instead of 30 s
 os.environ["RAY_SERVE_SLOW_STARTUP_WARNING_PERIOD_S"] = "3"
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
-ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)  # replicas print into log files
+ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)  # what replicas print stays in log files
 
 port = given.free_port()
 serve.start(
-    http_options={"host": "127.0.0.1", "port": port},  # this machine alone; the default port is 8000
+    http_options={"host": "127.0.0.1", "port": port},  # reachable from this machine only; the default port is 8000
     logging_config={"log_level": "ERROR"},
 )
 url = f"http://127.0.0.1:{port}"
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans two hours, with `client`, the autoscaling and the killed replica as homework.
-Let everyone run the two cells above at once: Ray and Serve take ten to fifteen seconds to start on a small laptop.
-`num_cpus=4` is a promise, not a measurement: what a replica asks for is part of the chapter.
+The run sheet plans two hours, with `client`, autoscaling, large models, and the killed replica as homework.
+Have everyone run the two cells above at the same time: Ray and Serve take ten to fifteen seconds to start on a small laptop.
+`num_cpus=4` is what Ray may assign, not what the machine has, and how many CPUs a replica needs is part of the chapter.
 """
 
 # %% [markdown]
 r"""
-## What you serve is a few arrays
+## A trained policy is a few NumPy arrays
 
-A service that answers "which action?" needs the weights, not RLlib: at the end of [chapter 11](ch11_rllib_ppo.ipynb) a trained CartPole agent was a few arrays, and NumPy computed its actions.
-`given.Policy` holds two snapshots of such a run, with one hidden layer of eight units: version 1 after two iterations, version 2 after eighteen.
+A service that returns actions needs the policy's weights, but it doesn't need RLlib.
+At the end of [Chapter 11](ch11_rllib_ppo.ipynb), a trained CartPole agent was a few arrays, and NumPy computed its actions.
+`given.Policy` holds two snapshots of such a training run: version 1 is an early one, and version 2 is a late one.
 `policy.actions` takes *a list of observations* and returns a list with one action for each.
 
-You may also serve **your own network**: if you kept chapter 11's folder, with the line given there, the update below takes it as version 2.
-Otherwise, the snapshots will do for the whole chapter.
+You can also serve **your own network**: if you saved it in the folder that Chapter 11 suggests, the update below uses it as version 2.
 """
 
 
@@ -91,20 +93,18 @@ start = time.perf_counter()
 for _ in range(1000):
     policy.actions([[0.01, 0.02, 0.03, 0.04]])
 microseconds_here = 1e6 * (time.perf_counter() - start) / 1000
-print(f"one action takes {microseconds_here:.0f} µs here")
+print(f"one action takes {microseconds_here:.0f} µs in this process")
 
 # %% [markdown]
 r"""
-Version 2 balances the pole for all 500 steps of every episode, with 58 numbers.
-Version 1 drops it in each, mostly early.
-And an action costs microseconds.
+With 58 numbers, version 2 balances the pole for all 500 steps of every episode, while version 1 drops it, usually early.
+Either way, computing an action takes only microseconds.
 
-## A class becomes a deployment, and gets an address
+## A class becomes a deployment with an HTTP address
 
-Here is the smallest service.
-`@serve.deployment` turns a class into a **deployment**: a description of the actors that answer requests, called **replicas**.
-`.bind(...)` sets the arguments each replica is made with, and returns an **application**; nothing runs yet.
-`serve.run` starts it under a name and below a path, its `route_prefix`.
+`@serve.deployment` turns a class into a [**deployment**](../docs/glossary.md#deployment): a template for the actors that answer requests, which are called [**replicas**](../docs/glossary.md#replica).
+`.bind(...)` sets the arguments for each replica's `__init__` and returns an [**application**](../docs/glossary.md#application), which isn't running yet.
+`serve.run` starts the application under a name and at a path, its `route_prefix`.
 """
 
 
@@ -114,7 +114,7 @@ class Power:
     """Answers {"x": …} with a power of x."""
 
     def __init__(self, exponent):
-        self.exponent = exponent  # runs once in every replica: here a network would be loaded
+        self.exponent = exponent  # runs once per replica: a real service loads its network here
 
     async def __call__(self, request):
         """Return the answer to one request."""
@@ -123,31 +123,41 @@ class Power:
 
 
 # %% tags=["demo"]
-quiet = {"log_level": "ERROR"}  # no line of log for every request
+quiet = {"log_level": "ERROR"}  # no log line for each request
 serve.run(Power.bind(3), name="power", route_prefix="/power", logging_config=quiet)
 reply = requests.post(f"{url}/power", json={"x": 7})
 print(reply.status_code, reply.json(), "| this notebook is process", os.getpid())
 
 # %% [markdown]
 r"""
-`async` and `await` are there because a replica takes several requests at once: while one waits for something, the replica begins the next (chapter 3).
-Serve sends a string as it is, and dicts, lists and numbers as JSON; an exception becomes the status 500, with the traceback in the replica's log file (`logs/serve` in Ray's session folder).
+The method is `async` because a replica handles several requests at the same time: while one awaits something, another can run (Chapter 3).
+Serve sends a returned string as plain text, and dicts, lists, and numbers as JSON.
+If your method raises an exception, the client gets status 500, and the traceback is in the replica's log file (`logs/serve` in Ray's session folder).
 
-**Predict:** for one service with one replica, how many processes has Serve started in all?
+**Predict:** you started one application with one replica.
+How many processes has Serve started in total?
 """
 
 # %% tags=["demo"]
-given.who_serves()
+predict("serve_processes", ...)  # processes
+
+# %% tags=["demo"]
+actors = given.who_serves()
+display(actors)
+measured("serve_processes", len(actors))
 
 # %% [markdown]
 r"""
-![A program sends an HTTP request to the proxy; the proxy chooses a replica and hands it over; the controller starts and watches proxy and replicas, and no request passes through it](../img/ch18_service.svg)
+![A program sends an HTTP request to the proxy, and the proxy forwards it to one of the replicas; the controller starts and monitors the proxy and the replicas, and no request passes through it](../img/ch18_service.svg)
 
-Three, and all are actors.
-The **proxy** has the port.
-It takes a request, finds the application by the path, draws two of that application's replicas at random, and hands the request to the one with fewer requests under way; a single replica gets them all.
-The **controller** starts, watches and replaces the others; no request passes through it.
-Proxy and controller reserve no CPU in Ray's ledger, though they use some of the machine's.
+Serve started three processes, and each of them is an actor.
+
+- The [**proxy**](../docs/glossary.md#proxy) listens on the port, finds the application by the request's path, and forwards the request to one of its replicas.
+- The **controller** starts and monitors the proxy and the replicas, and replaces those that die.
+- The **replica** runs your code.
+
+To choose a replica, the proxy first considers those on its own node, then those in its availability zone, and then all of them.
+From each group, it picks two at random and takes the one with fewer ongoing requests; if neither has room, it goes on to the next group.
 """
 
 # %%
@@ -160,18 +170,18 @@ quiz("who_answers", who_answers)
 
 # %% [markdown]
 r"""
-Now write `policy_service`, which returns an application with `replicas` replicas, each of which asks for `cpus` CPUs.
+Write `policy_service`, which takes a model, a number of replicas, and the number of CPUs for each replica, and returns an application.
 A client posts `{"obs": [0.1, …]}`, and the answer is
 
 ```python
 {"action": 1, "version": 2, "pid": 4711}
 ```
 
-where `version` is the model's, and `pid` is the process that computed the action.
-The model is an argument, so write the class inside the function or hand the model to `.bind`.
-You can also set options later: `Power.options(num_replicas=3).bind(2)`.
+where `version` is the model's version and `pid` is the ID of the process that computed the action.
+Define the class inside the function, where its methods can use `model`, or pass the model to `.bind`.
+You can set options when you bind: `Power.options(num_replicas=3).bind(2)`.
 
-The check first hands requests to one replica in this notebook's process; then it deploys yours with two replicas, asks over HTTP, and looks at which processes answered.
+The check deploys two replicas, sends requests over HTTP, and records which processes computed the actions.
 """
 
 
@@ -179,7 +189,7 @@ The check first hands requests to one replica in this notebook's process; then i
 def policy_service(model, replicas, cpus):
     """Return an application that answers {"obs": …} with action, version and pid, from this many replicas.
 
-    `model.actions` takes a list of observations and returns a list of actions.
+    `model.actions` takes a list of observations and returns a list of actions; each replica requests `cpus` CPUs.
     """
 
     ### BEGIN SOLUTION
@@ -202,24 +212,28 @@ check("policy_service", policy_service)
 
 # %% [markdown] tags=["solution"]
 r"""
-What `.bind` gets is pickled and sent to every replica.
-For a network of some gigabytes, bind the *path* of the file instead, and load it in `__init__`.
-A version in every answer is worth its few bytes: only it can tell you afterwards which policy acted.
+Ray pickles what you pass to `.bind` and sends it to every replica.
+For a network of several gigabytes, pass the *path* of the file instead, and load the file in `__init__`.
+A version in every answer is worth its few bytes, because it tells you later which policy chose the action.
 """
 
 # %% [markdown]
 r"""
-## CartPole, played through a socket
+## What a request over HTTP costs
 
-Let version 1 play: the environment is here, the policy there, and every step is an HTTP request.
+Now version 1 plays CartPole: the environment runs in this notebook, and every step sends an HTTP request to the policy.
 
-**Predict:** an action took microseconds to compute; how long will a step take now?
+**Predict:** computing an action took microseconds.
+How many milliseconds does a step of CartPole take over HTTP?
 """
+
+# %% tags=["demo"]
+predict("step_ms", ...)  # milliseconds
 
 
 # %%
 def run(app, name):
-    """Run an application below the path of its name; where one of that name runs, replace it."""
+    """Run an application at the path of its name; if one with that name is running, replace it."""
     serve.run(app, name=name, route_prefix=f"/{name}", logging_config={"log_level": "ERROR"})
 
 
@@ -235,36 +249,40 @@ if passed("policy_service"):
     start = time.perf_counter()
     total = balance(remote_act, seed=0)
     step_ms = 1000 * (time.perf_counter() - start) / total
-    print(f"return {total:.0f}; {step_ms:.1f} ms for a step,", end=" ")
-    print(f"{1000 * step_ms / microseconds_here:.0f} times as long as here")
+    print(f"return {total:.0f}; over HTTP, a step takes", end=" ")
+    print(f"{1000 * step_ms / microseconds_here:.0f} times as long as an action in this process")
+    display(measured("step_ms", step_ms))
 
 # %% [markdown]
 r"""
-The return is the same as in the notebook, because the arithmetic is the same.
-But a step takes milliseconds: JSON, a socket, the proxy, an actor call, and all the way back.
-That price does not depend on the network's size: for 58 weights it is nearly everything, for a large network almost nothing.
-So train where environment and policy share a process (chapter 12), and *serve* when others need the actions: another machine, another language, many users who share one GPU.
+The return is the same as before, because the arithmetic is the same.
+But a step takes milliseconds, because the observation passes through JSON, a socket, the proxy, and an actor call, and the action comes back the same way.
+This overhead doesn't depend on the size of the network: for 58 weights it's nearly all of the time, and for a large network it's almost nothing.
+
+So while you train, keep the environment and the policy in one process (Chapter 12).
+*Serve* a policy if others need its actions: a program on another machine or in another language, or many users who share one GPU.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Expect to be asked whether this works with gRPC, or without HTTP.
-It does: with `serve.start(grpc_options=…)`, or with a handle, `serve.get_app_handle("cartpole")`, by which other Ray programs and deployments call a replica directly, without proxy and JSON.
+Expect the question whether this works with gRPC, or without HTTP.
+It does: use `serve.start(grpc_options=…)`, or get a handle with `serve.get_app_handle("cartpole")`.
+Other Ray programs and deployments call a replica directly through a handle, without the proxy and JSON.
 """
 
 # %% [markdown]
 r"""
-## A replica that does not fit waits, and `serve.run` waits with it
+## A replica that doesn't fit waits, and `serve.run` waits with it
 
-A replica is an actor, so it needs room in Ray's ledger of CPUs (chapter 4), four here.
-The next cell asks for a replica with all four, although the small ones already hold some.
-`serve.run` returns when an application runs, so this call would silently block the notebook; the cell puts it into a thread.
+A replica is an actor, so it starts only where its CPUs are free (Chapter 4).
+The next cell starts an application whose replica requests all four of this Ray's CPUs, although the small replicas hold some of them.
+`serve.run` returns once the application is running, so this call would block the notebook; that's why the cell calls it in a thread.
 """
 
 
 # %% tags=["demo"]
 def show_status(name):
-    """Print how an application and its deployment are, as `serve.status()` says."""
+    """Print the status of an application and its deployment, as `serve.status()` reports it."""
     application = serve.status().applications[name]
     for deployment in application.deployments.values():
         states = dict(deployment.replica_states)
@@ -276,32 +294,29 @@ if passed("policy_service"):
     greedy = policy_service(Stumbling(1), replicas=1, cpus=4)
     waiting = threading.Thread(target=run, args=(greedy, "stumbling"), daemon=True)
     waiting.start()
-    given.wait_for_message("stumbling")  # some seconds
+    given.wait_for_message("stumbling")  # takes a few seconds
     show_status("stumbling")
     print("serve.run has", "not returned" if waiting.is_alive() else "returned")
 
 # %% [markdown]
 r"""
-There is no error: the application is `DEPLOYING`, the deployment `UPDATING`, the replica `STARTING`.
-As far as Serve knows, a new node may join in a minute.
-Only the message says that the cluster lacks what the replica requires.
-It comes after 30 s by default; this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.
-In a shell with `RAY_AUTH_MODE=token` (chapter 6), `ray status` lists the demand, and `serve status` shows the same message if the dashboard is running.
+There's no error: the application is `DEPLOYING`, the deployment is `UPDATING`, and the replica is `STARTING`.
+Serve keeps waiting because a new node could join at any time.
+Only the message says that the cluster doesn't have the resources that the replica requests.
+By default, it appears after 30 s; this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.
 
-Does a replica need a whole CPU?
-The number is a booking, not a limit: Ray only counts.
-A replica with a tiny policy spends nearly all its time waiting, so a fifth is honest, and five fit where one did.
-One that always computes needs all of its CPU, whatever you book.
+A CPU is only a number that Ray counts, and it doesn't limit what the replica uses (Chapter 4).
+A replica with a tiny policy spends nearly all of its time waiting, so 0.2 is realistic; one that computes all the time needs a whole CPU, whatever number you give.
 
-An `__init__` that raises ends differently: Serve tries it a few times, three for a single replica.
-Then the status is `DEPLOY_FAILED`, `message` holds the exception, and `serve.run` raises.
+If `__init__` raises an exception, Serve tries it a few times (three times for a single replica).
+Then the status is `DEPLOY_FAILED`, and `serve.run` raises an error.
 
-A call under the same name is an update, so a smaller replica replaces the greedy one:
+Calling `serve.run` again with the same name updates the application, so a smaller replica can replace the one that's waiting:
 """
 
 # %% tags=["demo"]
 if passed("policy_service"):
-    run(policy_service(Stumbling(1), replicas=1, cpus=0.2), "stumbling")  # the same name: an update
+    run(policy_service(Stumbling(1), replicas=1, cpus=0.2), "stumbling")  # the same name, so it's an update
     show_status("stumbling")
 
 # %%
@@ -314,16 +329,19 @@ quiz("never_running", never_running)
 
 # %% [markdown]
 r"""
-## A full service refuses at once
+## Load shedding: an overloaded service rejects requests
 
-If more requests arrive than the replicas can take, Serve by default refuses none, and each waits for those that came before it.
-Two limits change that.
-`max_queued_requests`, an option of the deployment, is how many requests may wait in each proxy; it refuses the next one at once.
-`request_timeout_s`, in the `http_options` of `serve.start`, ends a request that takes longer; a client sets it for a single request with the header `X-Request-Timeout-Seconds`.
+If more requests arrive than the replicas can handle, Serve accepts them all by default, and its queue grows without limit.
+Two settings change that.
 
-`Narrow` takes one request at a time, for half a second, and lets two more wait.
-Eight clients ask at the same moment, and afterwards a ninth that allows 0.2 s.
-Which statuses do they see, and after how long?
+- `max_queued_requests`, an option of the deployment, limits how many requests may wait in each proxy.
+  The proxy rejects further requests immediately, which is called [*load shedding*](../docs/glossary.md#load-shedding).
+- `request_timeout_s`, in the `http_options` of `serve.start`, cancels requests that take longer.
+  A client can set this limit for a single request with the `X-Request-Timeout-Seconds` header.
+
+`Narrow` handles one request at a time, for half a second, and lets two more wait.
+Eight clients each send a request at the same moment; afterward, a ninth client sends one with a limit of 0.2 s.
+Which statuses do they get, and after how many seconds?
 """
 
 
@@ -334,7 +352,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 @serve.deployment(max_ongoing_requests=1, max_queued_requests=2, ray_actor_options={"num_cpus": 0.2})
 class Narrow:
-    """Takes one request at a time, half a second for each; two more may wait."""
+    """Handles one request at a time, for half a second each; two more may wait."""
 
     async def __call__(self, request):
         """Return the answer to one request."""
@@ -343,7 +361,7 @@ class Narrow:
 
 
 def seen_by(client, headers=None):
-    """Return what a client sees: status, seconds, and how the answer begins."""
+    """Return what a client gets: the status, the seconds it took, and the beginning of the answer."""
     start = time.perf_counter()
     reply = requests.post(f"{url}/narrow", headers=headers)
     return reply.status_code, round(time.perf_counter() - start, 1), reply.text[:35]
@@ -359,55 +377,57 @@ display(pandas.DataFrame(rush, columns=["status", "seconds", "answer"]))
 
 # %% [markdown]
 r"""
-Those that were answered waited for each other; there may be one more or one fewer than three, because Serve counts only roughly when requests arrive together.
-The others got a 503 without waiting: they can try again later, or ask elsewhere, and the service spent nothing on them.
-The last client got a 408, and Serve cancelled its request.
-With `backpressure_config` a deployment can answer 429 in place of 503, and say when to come back, in the header `Retry-After`.
+The requests with status 200 waited for one another.
+There may be fewer than three, because Serve may reject more requests than necessary when many arrive at once.
+The others got a 503 without waiting, so they can try again later or elsewhere.
+The last client got a 408, and Serve canceled its request.
+With `backpressure_config`, a deployment can answer with 429 instead of 503, and its `Retry-After` header can tell clients how long to wait.
 """
 
 # %% [markdown]
 r"""
-## A client expects the worst, within limits
+## A client limits its waiting, and retries with backoff
 
-`session.post(...)` above assumed that an answer always comes.
-Three things go wrong with a service, and each needs its own remedy:
+`session.post(...)` above assumed that an answer always arrives.
+Three things can go wrong, and each one needs a different response:
 
 | what happens | what to do |
 |---|---|
-| no answer in time, or the connection breaks | set a **time limit** for each try, since `requests` has none and may wait forever; then try again, after a pause |
-| the service has a problem: a status of 500 or more, or 408 (it ran out of time) or 429 (too many requests) | try again, after a **pause** that gets longer: `pause`, twice `pause`, four times, … |
-| *you* have a problem, such as a wrong path: any other status of 400 to 499 | raise at once; the same request will be wrong again |
+| no answer in time, or the connection breaks before or in the middle of the answer | set a **time limit** for each attempt, because `requests` has none by default and may wait forever; then retry, after a pause |
+| the service has a problem: a status of 500 or more, 408 (timeout), or 429 (too many requests) | retry after a **pause** that doubles each time ([*exponential backoff*](../docs/glossary.md#exponential-backoff)): `pause`, twice `pause`, four times `pause`, and so on |
+| *your request* has a problem, such as a wrong path: any other status from 400 to 499 | raise an exception immediately, because the same request would fail again |
 
-After `tries` tries, give up and raise.
-If the first answer was lost, the service has already done its work.
-Computing an action twice harms no one.
-Ordering a pizza twice does, so such requests carry a number by which the service recognises them, like chapter 6's `submission_id`.
+Serve's own timeout is a 408; a proxy or load balancer in front of another service usually answers with 504.
 
-The check's service breaks down in every one of these ways, and counts your tries.
+If only the answer was lost, a retry makes the service do its work twice.
+That's harmless for an action; an order of a pizza needs an ID by which the service recognizes a repeated request, like the `submission_id` in Chapter 6.
+
+Write `client`, which posts an observation and returns the service's answer, with at most `tries` attempts.
+The check's service fails in each of these ways and records your attempts.
 """
 
 
 # %%
 def client(url, obs, timeout, tries, pause):
-    """Return the service's answer to {"obs": obs}, a dictionary. At most `tries` tries of `timeout` seconds each.
+    """Return the service's answer to {"obs": obs}, a dictionary. At most `tries` attempts, each with the time limit `timeout`.
 
-    Before the second try it waits `pause` seconds, and before each further one twice as long as before the last. Raises
-    an exception at once for a status of 400 to 499 other than 408 and 429, and otherwise when the last try has failed.
+    Wait `pause` seconds before the second attempt, and before each further one twice as long as before the last. Raise an
+    exception immediately for a status of 400 to 499 other than 408 and 429, and otherwise when the last attempt has failed.
     """
     ### BEGIN SOLUTION
     for number in range(tries):
         last = number == tries - 1
         try:
             reply = requests.post(url, json={"obs": obs}, timeout=timeout)
-            may_pass = reply.status_code >= 500 or reply.status_code in (408, 429)
-            if last or not may_pass:
-                reply.raise_for_status()
-                return reply.json()
-        except (requests.Timeout, requests.ConnectionError):
+        except requests.RequestException:  # no answer, or only a part of one
             if last:
                 raise
+        else:
+            if last or not (reply.status_code >= 500 or reply.status_code in (408, 429)):
+                reply.raise_for_status()
+                return reply.json()
         time.sleep(pause * 2**number)
-    return None  # only where there are no tries at all
+    return None  # only if there are no attempts at all
     ### END SOLUTION
 
 
@@ -416,25 +436,37 @@ check("client", client)
 
 # %% [markdown] tags=["solution"]
 r"""
-When a service stumbles, all its clients fail at once; if they all pause equally long, they come back together, and it stumbles again.
-So add some randomness to the pause: `pause * 2**number * random.uniform(0.5, 1.5)`.
-A polite client obeys the header `Retry-After` of a 429 or 503, which says how long to wait.
-In `requests`, `timeout` limits the wait for the first byte, and then between bytes; a service that sends one byte a second may take longer in all.
+`requests` raises a `ConnectionError` if the connection breaks before the answer begins, but a `ChunkedEncodingError` if it breaks in the middle of the answer.
+Both are subclasses of `RequestException`, and so is `Timeout`.
+
+When a service fails, it fails for all of its clients at the same moment.
+If they all pause for the same time, they all return at the same moment, and the service fails again.
+So add some randomness, called *jitter*: `pause * 2**number * random.uniform(0.5, 1.5)`.
+A considerate client also obeys the `Retry-After` header of a 429 or a 503.
+
+In `requests`, `timeout` limits the time to connect and each wait for more bytes.
+It doesn't limit the whole attempt: a service that sends one byte per second can take longer in total.
 """
 
 # %% [markdown]
 r"""
-## Percentiles say what a mean hides
+## Percentiles show what the mean hides
 
-To measure a service, send it many requests from *another process*: a notebook that draws pictures meanwhile would measure itself.
-`generate` starts one, waits for it to end, and returns a row for each request: when it was **due**, **sent** and **done**, its status, and the answer.
+To measure a service, send requests from *another process*; otherwise, your notebook would measure itself.
+`generate` starts such a process and returns a row for each request: when it was **due**, **sent**, and **done**, its status, and its answer.
 
-`rate=40` makes 40 requests a second due, evenly, whatever the service does: users do not wait for each other.
-`users=4` is the number of connections, each with one request at a time.
-`stumbling`, the small service just started, stumbles: every 100th request takes half a second, the others some milliseconds, more on a busy machine.
+With `rate=40`, 40 requests per second are due at even intervals, no matter how slowly the service answers.
+That's an [*open-loop load*](../docs/glossary.md#open-loop-load), like that of real users, who don't wait for each other.
+`users=4` is the number of connections, each of which carries one request at a time.
 
-**Predict:** the mean latency, the median (p50: half of the requests were faster), and p99 (all but one in a hundred were).
+The `stumbling` application from above has one replica.
+Every 100th request stalls that replica for half a second; the others take a few milliseconds.
+
+**Predict:** what percentage of the requests get their answer more than 0.1 s after they were *due*?
 """
+
+# %% tags=["demo"]
+predict("slow_percent", ...)  # percent
 
 # %% tags=["demo"]
 if passed("policy_service"):
@@ -443,6 +475,17 @@ if passed("policy_service"):
     latencies = pandas.DataFrame(waits)
     table = latencies.describe(percentiles=[0.5, 0.95, 0.99]).loc[["mean", "50%", "95%", "99%", "max"]]
     display((1000 * table).round(1).rename(columns=lambda start: f"ms since {start}"))
+    print(f"slower than 0.1 s since they were sent: {100 * (latencies['sent'] > 0.1).mean():.0f}%")
+    display(measured("slow_percent", 100 * (latencies["due"] > 0.1).mean()))
+
+# %% [markdown]
+r"""
+Only one request in a hundred stalls the replica, but about one in six is slow.
+During the first 0.4 s of a stall, 40 × 0.4 = 16 requests become due, and all of them wait longer than 0.1 s.
+(Quick mode sends only 120 requests, so your percentage may be lower.)
+The mean describes none of the requests: most are far faster, and some are far slower.
+[Percentiles](../docs/glossary.md#percentile) say more: half of the answers came within p50, the median, and 99% came within p99.
+"""
 
 # %% tags=["demo"]
 if passed("policy_service"):
@@ -450,24 +493,23 @@ if passed("policy_service"):
     due = np.array([row["due"] for row in rows]) - rows[0]["due"]
     axes.plot(due, 1000 * latencies["due"], "o", color="#d97706", alpha=0.5, label="since it was due")
     axes.plot(due, 1000 * latencies["sent"], ".", color="#2563eb", label="since it was sent")
-    axes.set(xlabel="seconds", ylabel="latency (ms)")
-    axes.set_title("While one request is stuck, others are not even sent")
-    axes.legend();
+    axes.set(xlabel="when the request was due (seconds)", ylabel="latency (ms)")
+    axes.set_title("During a stall, most of the requests that are due aren't even sent")
+    axes.legend()
 
 # %% [markdown]
 r"""
-The mean describes no request: most are far faster, a few far slower.
-And "how slow?" has two answers.
-*Since they were sent*, only a few requests were slow: the one that stumbled, and those on the other connections that reached the replica meanwhile.
-But while the replica was stuck, all four connections soon waited for it, and requests that became due stayed in the generator.
-Their users waited too.
-That is **coordinated omission**: a generator that waits politely for the service leaves out exactly the requests that would look bad.
-So count from *due*.
+During a stall, all four connections are waiting, so the next requests stay in the generator, and the users behind them wait, too.
+Latency since a request was *sent* leaves out exactly this wait, which is called [**coordinated omission**](../docs/glossary.md#coordinated-omission).
+So measure latency from the moment a request was *due*.
 
-Write `load_test`, which summarises a load: `p50`, `p95` and `p99`, in seconds since due, cover the requests answered with status 200.
-Count failures separately: a service that refuses everything at once is not a fast one.
-The throughput `per_second` is the number of answers (status 200) divided by the time from the first `due` to the last `done` of *all* requests.
-The rows come in any order, and at least one request was answered.
+Write `load_test`, which takes the rows of a load and returns a dict:
+
+- `p50`, `p95`, and `p99` are percentiles of the latency, in seconds since the request was due, over the requests with status 200;
+- `failed` is the number of all other requests, because a service that rejects everything quickly isn't fast;
+- `per_second`, the throughput, is the number of answers with status 200, divided by the time from the first `due` to the last `done` of *all* requests.
+
+The rows can be in any order, and at least one of them has status 200.
 """
 
 
@@ -475,7 +517,7 @@ The rows come in any order, and at least one request was answered.
 def load_test(rows):
     """Return {"failed", "per_second", "p50", "p95", "p99"} of a load.
 
-    Each row is one request: "due", "sent" and "done" are moments in seconds, "status" is 0 where no answer came.
+    Each row is one request: "due", "sent" and "done" are moments in seconds; "status" is 0 if no answer came.
     """
     ### BEGIN SOLUTION
     answered = [row for row in rows if row["status"] == 200]
@@ -491,9 +533,9 @@ check("load_test", load_test)
 
 # %% [markdown] tags=["solution"]
 r"""
-Percentiles cannot be averaged: the p99 of ten minutes is not the mean of ten one-minute p99s.
-Keep the latencies, or a histogram of them, and compute once.
-And the p99 of 200 requests rests on two: for a p99 that is the same tomorrow, send thousands.
+You can't average percentiles: the p99 of ten minutes isn't the mean of ten one-minute p99s.
+Keep the latencies, or a histogram of them, and compute the percentile once.
+Also, only two of 200 requests are slower than their p99, so send thousands if you want a p99 that you can reproduce tomorrow.
 """
 
 # %%
@@ -506,34 +548,56 @@ quiz("which_percentile", which_percentile)
 
 # %% [markdown]
 r"""
-## A batch costs little more than one request
+## Dynamic batching: a batch costs little more than one request
 
-Real networks are larger than ours.
-`given.Large` is the same policy *as if* it were large: a call naps 20 ms, plus 1 ms for every observation in it.
-A nap behaves like a model on its own hardware: on two busy cores a second replica would add nothing to real computing; on a cluster, or with a GPU each, it would.
-The price of HTTP below is real, and your cores pay it.
+`given.Large` is the same policy *as if* it were large: each call sleeps 20 ms, plus 1 ms for every observation in it.
+The sleep stands for a model with hardware of its own, such as a GPU for each replica; on two busy cores, a second replica would add little.
+"""
 
-With such a model, eight requests one by one take 8 × 21 ms; together, 28 ms.
-So let requests wait for each other a moment.
-You built such a collector by hand in chapter 3; here `@serve.batch` does it.
-It goes above a method that takes a *list* and returns a list, and each caller awaits its own item.
+# %% tags=["demo"]
+large, one = Large(), [0.01, 0.02, 0.03, 0.04]
+start = time.perf_counter()
+for _ in range(8):
+    large.actions([one])
+middle = time.perf_counter()
+large.actions([one] * 8)
+print(f"one after the other: {1000 * (middle - start):.0f} ms;", end=" ")
+print(f"in a single batch: {1000 * (time.perf_counter() - middle):.0f} ms")
 
-![Requests of several users wait in the replica until there are enough of them, or the waiting time is over; then the model is asked once, and every user gets an answer](../img/ch18_batch.svg)
+# %% [markdown]
+r"""
+So it pays to let requests wait a moment for each other, which is called [*dynamic batching*](../docs/glossary.md#dynamic-batching).
+In Chapter 3, you built a batching actor by hand; here, you put `@serve.batch` on a method that takes a *list* and returns a list, and each caller awaits the result for a single item.
+
+![Requests of several users wait in the replica until the batch is full or the time limit is reached; then the model is called once, and each user gets an answer](../img/ch18_batch.svg)
 
 ```python
 @serve.batch(max_batch_size=8, batch_wait_timeout_s=0.01)
-async def squares(self, numbers):      # called with one number, by many: await self.squares(3)
+async def squares(self, numbers):      # many callers, each with one number: await self.squares(3)
     return [x * x for x in numbers]    # runs once for all of them
 ```
 
-The wait ends with `max_batch_size` requests or after `batch_wait_timeout_s` seconds, whichever comes first.
+A batch is complete when it has `max_batch_size` requests, or `batch_wait_timeout_s` seconds after its first request, whichever comes first.
 
-There is a trap: a replica takes only `max_ongoing_requests` requests at once, five by default.
-The others wait in the proxy, where no batch can see them.
-So give each replica room for several batches, here `max_ongoing_requests=100`: the next batch then gathers while this one computes.
+There's a trap: by default, a replica accepts only five requests at a time (`max_ongoing_requests`).
+The others wait in the proxy, where they can't join a batch.
+So let each replica accept at least 100 requests; then the next batch can fill up while the model computes the current one.
 
-A client again posts `{"obs": [0.1, …]}`, one observation.
-`batched_service` answers `{"action": 1, "batch": 8, "pid": 4711}`, where `batch` is the number of observations computed together.
+Write `batched_service`, which takes a model, the maximum batch size, the longest wait for a batch, and the number of replicas, and returns an application.
+As before, a client posts a single observation.
+The answer is `{"action": 1, "batch": 8, "pid": 4711}`, where `batch` is the number of observations that were computed together.
+"""
+
+# %% [markdown]
+r"""
+There's a trap: by default, a replica accepts only five requests at a time (`max_ongoing_requests`).
+The other requests wait in the proxy, where they can't join a batch.
+So let each replica accept enough requests for several batches, here at least 100.
+Then the next batch can fill up while the model computes the current one.
+
+Write `batched_service`, which takes a model, the maximum batch size, the longest wait for a batch to fill, and the number of replicas, and returns an application.
+As before, a client posts `{"obs": [0.1, …]}`, which is a single observation.
+The answer is `{"action": 1, "batch": 8, "pid": 4711}`, where `batch` is the number of observations that were computed together.
 """
 
 
@@ -541,7 +605,7 @@ A client again posts `{"obs": [0.1, …]}`, one observation.
 def batched_service(model, size, wait, replicas):
     """Return an application that computes actions in batches of at most `size`; waits at most `wait` seconds for one.
 
-    Each replica asks for 0.2 CPUs and takes at least 100 requests at once.
+    Each replica requests 0.2 CPUs and accepts at least 100 requests at a time.
     """
 
     ### BEGIN SOLUTION
@@ -568,11 +632,11 @@ check("batched_service", batched_service)
 
 # %% [markdown] tags=["solution"]
 r"""
-The method under `@serve.batch` must return as many items as it got, in the same order: that is how Serve knows whose is which.
-With `max_ongoing_requests` at 5 and a size of 8, Serve logs a warning, and each batch waits its full time for requests that cannot come.
-Batches of one need that room as well.
-After you have seen the table below, replace 100 with 3 and measure once more: the same replica gives fewer answers a second, because it is idle while the proxy pauses, up to half a second, before it asks for room again.
-Then set it back.
+The method under `@serve.batch` must return as many items as it got, in the same order, because that's how Serve matches results to callers.
+With `max_ongoing_requests=5` and a batch size of 8, Serve logs a warning, and each batch waits until the time limit for requests that can't arrive.
+Room for many requests helps even with batches of one.
+To see this, replace 100 with 3 and run the measurement below once more: a replica answers fewer requests per second, because it's idle while the proxy pauses, for up to half a second, before it asks again whether the replica has room.
+Then change it back.
 """
 
 # %%
@@ -585,13 +649,14 @@ quiz("batch_alone", batch_alone)
 
 # %% [markdown]
 r"""
-Now measure batch sizes and replicas, with 32 users who each send the next request as soon as the last is answered, without a `rate`.
-With that many users the service is always busy, so you see the most it can do, and what that does to the wait.
+Now measure several batch sizes and numbers of replicas, without a `rate`: each of 32 users sends the next request as soon as the last one is answered, which is called a [*closed-loop load*](../docs/glossary.md#closed-loop-load).
+That keeps the service busy, so you see its highest throughput, and how long users wait then.
 
-**Predict:** from the naps alone, size 1 and one replica give 1 / 0.021 s answers a second.
-What gains more: batches of eight, or a second replica?
-Do both together reach what the naps allow?
+**Predict:** which change to one replica without batching adds more answers per second: batches of eight, or a second replica?
 """
+
+# %% tags=["demo"]
+predict("adds_more", ..., ["batches of eight", "a second replica"])
 
 
 # %%
@@ -608,59 +673,128 @@ def measure(size, replicas):
     return {"size": size, "replicas": replicas} | counts | ms
 
 
+# %% [markdown]
+r"""
+In full mode, the next cell takes about a minute.
+"""
+
 # %% tags=["demo"]
 if passed("batched_service") and passed("load_test"):
     every_pair = [(size, replicas) for replicas in (1, 2) for size in (1, 2, 4, 8, 16)]
-    pairs = budget(every_pair, [(1, 1), (8, 1), (1, 2)])
-    measured = pandas.DataFrame([measure(size, replicas) for size, replicas in pairs])
-    display(measured.round(1).set_index(["replicas", "size"]))
+    pairs = track(budget(every_pair, [(1, 1), (8, 1), (1, 2)]), "measuring a batch size")
+    results = pandas.DataFrame([measure(size, replicas) for size, replicas in pairs])
+    display(results.round(1).set_index(["replicas", "size"]))
+    speed = results.set_index(["size", "replicas"])["answers/s"]
+    faster = "batches of eight" if speed[8, 1] > speed[1, 2] else "a second replica"
+    display(measured("adds_more", faster))
 
 # %% tags=["demo"]
 if passed("batched_service") and passed("load_test"):
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), constrained_layout=True)
-    for (replicas, lines), colour in zip(measured.groupby("replicas"), ["#2563eb", "#7c3aed"], strict=True):
-        naps = [replicas * size / (0.020 + 0.001 * size) for size in lines["size"]]
-        left.plot(lines["size"], naps, ":", marker="_", color=colour)
-        left.plot(lines["size"], lines["answers/s"], "o-", color=colour, label=f"replicas: {replicas}")
-        right.plot(lines["size"], lines["p50"], "o-", color=colour)
-        right.fill_between(lines["size"], lines["p50"], lines["p99"], color=colour, alpha=0.2)
-    left.set(xlabel="batch size", ylabel="answers a second", title="Dotted: the naps alone", ylim=(0, None))
-    right.set(xlabel="batch size", ylabel="ms, p50 up to p99", title="How long a user waits", ylim=(0, None))
-    left.legend();
+    for (replicas, lines), color in zip(results.groupby("replicas"), ["#2563eb", "#7c3aed"], strict=True):
+        limit = [replicas * size / (0.020 + 0.001 * size) for size in lines["size"]]
+        left.plot(lines["size"], limit, ":", marker="_", color=color)
+        left.plot(lines["size"], lines["answers/s"], "o-", color=color, label=f"replicas: {replicas}")
+        right.plot(lines["size"], lines["p50"], "o-", color=color)
+        right.fill_between(lines["size"], lines["p50"], lines["p99"], color=color, alpha=0.2)
+    left.set(xlabel="batch size", ylabel="answers per second", title="Dotted: the limit set by the sleeps")
+    right.set(xlabel="batch size", ylabel="latency (ms)", title="How long users wait: p50 to p99")
+    left.set_ylim(0, None)
+    right.set_ylim(0, None)
+    left.legend()
 
 # %% [markdown]
 r"""
-At size 1 the naps decide, and unless your cores are busy, a second replica nearly doubles the throughput.
-A batch of eight gains more, and costs nothing: the same process, asked less often.
-But the larger the batches and the more replicas, the further the points stay below the dotted lines.
-Now HTTP, JSON and the proxy are the work, and they need your real cores, which the load generator uses too.
-From there on neither larger batches nor more replicas help; on a cluster, every node with a replica has a proxy of its own.
-`failed` should be 0 in every row, because the other columns describe answered requests only.
-Quick mode measures three of the pairs, so two replicas are a single point in the picture.
+With batches of one, the sleeps set the limit, and unless your cores are busy, a second replica nearly doubles the throughput.
+Batches of eight usually add more, without another process.
+But the larger the batches and the more replicas, the further the points are below the dotted lines.
+There, HTTP, JSON, and the proxy are most of the work, and they compete with the load generator for your cores.
+`failed` should be 0 in every row, because the other columns describe only the requests that were answered.
 
-With 32 users always waiting, throughput and latency are two sides of one thing: 32 / throughput is about the mean wait (Little's law).
-Work it out for a row of your table: p50 should be near it, and mostly a little below, since the first requests of a measurement find a short queue.
-Quick mode measures so briefly that the two agree only roughly.
+Under a closed-loop load, throughput and latency are tied together: the mean wait is about 32 / throughput ([Little's law](../docs/glossary.md#littles-law)).
+Compute it for a row of your table and compare it with p50; in quick mode, the two agree only roughly.
 """
 
 # %% [markdown]
 r"""
-## The number of replicas follows the load
+## Large models: GPU replicas, streaming, and `ray.serve.llm`
 
-With `autoscaling_config` in place of a number, Serve counts the requests under way or waiting, and starts enough replicas for `target_ongoing_requests` in each.
-The defaults are calm: it looks back over 30 s, and waits 30 s before it adds a replica and ten minutes before it removes one.
-Here everything is faster:
+**A GPU for each replica.**
+With `ray_actor_options={"num_gpus": 1}`, Ray assigns a GPU to each replica; with 0.5, two replicas share a GPU, whose memory must be large enough for both (Chapter 4).
+Either way, the replica also requests a whole CPU unless you set `num_cpus`.
+Load the network onto the GPU in `__init__`.
+
+**Streaming.**
+A language model computes its answer token by token, and users want to read the beginning while the rest is still being computed.
+If your method returns a `StreamingResponse`, Serve sends each part as soon as the generator yields it:
+"""
+
+
+# %%
+from starlette.responses import StreamingResponse
+
+
+@serve.deployment(ray_actor_options={"num_cpus": 0.2})
+class Words:
+    """Streams a sentence word by word, as a language model streams its tokens."""
+
+    async def words(self):
+        """Yield a word every 0.2 s."""
+        for word in ["this", "answer", "arrives", "word", "by", "word"]:
+            await asyncio.sleep(0.2)
+            yield f"{word} "
+
+    async def __call__(self, request):
+        """Return the answer, which Serve sends while it's still being generated."""
+        return StreamingResponse(self.words(), media_type="text/plain")
+
+
+# %% tags=["demo"]
+run(Words.bind(), "words")
+start = time.perf_counter()
+with requests.post(f"{url}/words", stream=True) as reply:
+    parts = [(round(time.perf_counter() - start, 1), part.decode()) for part in reply.iter_content(None)]
+serve.delete("words")
+display(pandas.DataFrame(parts, columns=["seconds", "part"]))
+
+# %% [markdown]
+r"""
+The first word arrived long before the last one, so such a service has two latencies: the *time to first token* and the time for the whole answer.
+
+**`ray.serve.llm`.**
+For language models, you don't write the deployment yourself:
+
+```python
+from ray.serve.llm import LLMConfig, build_openai_app
+
+config = LLMConfig(
+    model_loading_config={"model_id": "qwen", "model_source": "Qwen/Qwen2.5-0.5B-Instruct"},
+    deployment_config={"num_replicas": 2},  # options of the deployment
+    engine_kwargs={"max_model_len": 4096},  # options of vLLM, the engine that runs the model
+)
+serve.run(build_openai_app({"llm_configs": [config]}))
+```
+
+This needs `pip install "ray[llm]"` and GPUs, so the course doesn't run it.
+The application has the endpoints of OpenAI's API, such as `/v1/chat/completions`, and it streams if a request contains `"stream": true`.
+It doesn't need `@serve.batch`, because in vLLM, a new request can join the running batch after any token (*continuous batching*).
+
+## Autoscaling adds replicas under load
+
+With `autoscaling_config`, Serve counts the requests that are running or waiting, and starts enough replicas that each one has about `target_ongoing_requests` of them.
+The defaults react slowly: Serve averages over the last 30 s, waits 30 s before it adds a replica, and waits ten minutes before it removes one.
+Here, everything is faster:
 """
 
 
 # %%
 @serve.deployment(
     ray_actor_options={"num_cpus": 0.2},
-    health_check_period_s=1,  # the controller asks every second whether a replica lives, instead of every ten
+    health_check_period_s=1,  # the controller checks each replica every second; the default is every ten seconds
     autoscaling_config={
         "min_replicas": 1,
         "max_replicas": budget(4, 2),
-        "target_ongoing_requests": 2,  # per replica, those that wait included
+        "target_ongoing_requests": 2,  # per replica, including requests that wait
         "upscale_delay_s": 0.5,
         "downscale_delay_s": 1.5,
         "look_back_period_s": 1,
@@ -677,7 +811,7 @@ class Elastic:
 
 # %% [markdown]
 r"""
-Eight users ask until Serve has as many replicas as allowed; then the load ends.
+Eight users send requests until there are `max_replicas` replicas, and then the load stops.
 """
 
 # %% tags=["demo"]
@@ -689,52 +823,53 @@ if passed("load_test"):
     figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
     axes.step(followed.seconds, followed.replicas, where="post", color="#7c3aed")
     on = followed.seconds[followed.load > 0]
-    axes.axvspan(on.min(), on.max(), color="#d97706", alpha=0.2, label="load is on")
+    axes.axvspan(on.min(), on.max(), color="#d97706", alpha=0.2, label="under load")
     axes.set(xlabel="seconds", ylabel="running replicas", ylim=(0, None))
     axes.yaxis.get_major_locator().set_params(integer=True)
-    axes.set_title("Up under load, down again afterwards")
-    axes.legend();
+    axes.set_title("Serve adds replicas under load and removes them afterward")
+    axes.legend()
 
 # %% [markdown]
 r"""
-The number rises some seconds after the load begins, and falls some seconds after it ends.
-First the proxy must report, the demand must last for `upscale_delay_s`, and a process must start.
-So with the defaults, autoscaling responds to the load of a minute ago; a faster burst must fit into the queue.
+The number of replicas rises a few seconds after the load begins, and it falls a few seconds after the load ends.
+First, the proxy has to report the demand, then the demand has to last for `upscale_delay_s`, and then a process has to start.
+With the defaults, that takes at least half a minute, so a shorter burst must wait in the queue.
 
-It adds replicas, not machines: if no more fit, they wait, as above, until Ray's own autoscaler brings a node (chapter 4).
-With `min_replicas: 0`, the first user of the morning waits for a process to start.
+Serve adds replicas, not machines.
+If no further replica fits, it waits, as above, until Ray's autoscaler adds a node (Chapter 4).
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-Let people change `target_ongoing_requests` to 8 and run both cells again: one replica is now enough, and all users wait longer.
-It is a dial between cost and waiting, and the only one of these settings most services ever need to change.
+Let people change `target_ongoing_requests` to 8 and run both cells again: now a single replica is enough, and all users wait longer.
+This setting is the trade-off between cost and latency, and it's the first one to tune.
 """
 
 # %% [markdown]
 r"""
-## A front asks two policies, and answers with one
+## Model composition: an ingress deployment calls two policies
 
-`cartpole` still serves version 1, on two replicas.
-Training has continued, and version 2 is ready: your own network from chapter 11 if you kept it, or else the snapshot.
+`cartpole` still serves version 1.
+Training has continued, and version 2 is ready: your own network from Chapter 11 if you saved it, or else the snapshot.
 """
 
 # %% tags=["demo"]
-kept = Path.home() / "ray-course-cartpole"  # where you keep a checkpoint of chapter 11
+kept = Path.home() / "ray-course-cartpole"  # where you can keep a checkpoint of Chapter 11
 newest = given.policy_in(kept, version=2) if kept.is_dir() else Policy(2)
 shapes = [matrix.shape for matrix, _ in newest.layers]
 print("version 2 is", "your own network" if kept.is_dir() else "the snapshot", "with matrices of", shapes)
 
 # %% [markdown]
 r"""
-To see what version 2 would do before it decides anything, let it run as a *shadow*: a front asks both versions, gives version 1's answer, and says whether version 2 agrees.
+To see what version 2 would do before you rely on it, run it as a [*shadow deployment*](../docs/glossary.md#shadow-deployment): every request goes to both versions, but the client gets version 1's action.
 
-An application may hold several deployments, each with replicas and CPUs of its own.
-`.bind` takes other bound deployments as arguments, and `__init__` gets a **handle** for each.
-`handle.act.remote(obs)` calls a replica's method from inside the cluster, past proxy and JSON, and `await` gets its result.
+An application can consist of several deployments.
+The one that receives the requests is the [*ingress deployment*](../docs/glossary.md#ingress-deployment).
+If you pass other bound deployments to its `.bind`, its `__init__` gets a [**handle**](../docs/glossary.md#deployment-handle) for each of them.
+`handle.act.remote(obs)` calls a replica's method without the proxy and JSON, and `await` returns the result.
 
-The front also uses **FastAPI**, which is installed with Serve.
-`@serve.ingress(web)` hands requests to methods by their paths, and checks each body against `Question` before your code sees it.
+The ingress below also uses **FastAPI**, which is installed with Serve.
+`@serve.ingress(web)` routes requests to methods by their path, and FastAPI checks each body against `Question` before your code runs.
 """
 
 
@@ -767,7 +902,7 @@ class Acting:
 # %%
 @serve.deployment(ray_actor_options={"num_cpus": 0.2})
 @serve.ingress(web)
-class Front:
+class Ingress:
     """Answers with the action of one policy, and says whether the other one agrees."""
 
     def __init__(self, trusted, shadow):
@@ -775,7 +910,7 @@ class Front:
 
     @web.post("/ask")
     async def ask(self, question: Question):
-        """Return the answer to one question; a handle's call returns at once, so both policies compute at the same time."""
+        """Return the answer to one question; `remote` returns immediately, so both policies compute at the same time."""
         replies = [policy.act.remote(question.obs) for policy in self.policies]
         action, other = [await reply for reply in replies]
         return {"action": action, "agrees": action == other}
@@ -784,25 +919,25 @@ class Front:
 # %% tags=["demo"]
 if passed("policy_service"):
     trusted, shadow = Acting.options(name="trusted").bind(Policy(1)), Acting.options(name="shadow").bind(newest)
-    run(Front.bind(trusted, shadow), "front")
+    run(Ingress.bind(trusted, shadow), "both")
     states = np.random.default_rng(0).normal(0, 0.1, size=(50, 4))
-    told = [session.post(f"{url}/front/ask", json={"obs": obs}).json() for obs in states.tolist()]
+    told = [session.post(f"{url}/both/ask", json={"obs": obs}).json() for obs in states.tolist()]
     print(f"version 2 agrees in {sum(each['agrees'] for each in told)} of {len(told)} states")
-    refused = session.post(f"{url}/front/ask", json={"obs": [0, 0, 0]})
-    print(refused.status_code, refused.json()["detail"][0]["msg"])
-    serve.delete("front")
+    rejected = session.post(f"{url}/both/ask", json={"obs": [0, 0, 0]})
+    print(rejected.status_code, rejected.json()["detail"][0]["msg"])
+    serve.delete("both")
 
 # %% [markdown]
 r"""
-Two policies, one answer, and the client doesn't notice.
-A front can also send one user in ten to the new version, or let several networks vote.
-A body that is not a `Question` got a 422 from FastAPI, which also says what is wrong with it; `/front/docs` would show a page for people who write clients.
+In the same way, an ingress can send one user in ten to the new version.
+The last body had only three numbers, so FastAPI answered with 422 and said what was wrong.
 
-## A new version arrives while requests keep coming
+## A rolling update replaces a policy under load
 
-Running an application under an existing name is an **update**: Serve replaces the replicas a few at a time, and each old one first finishes what it has begun.
-A load generator asks 30 times a second, before, during and after.
-Will requests fail?
+If you run an application under an existing name, Serve performs a [**rolling update**](../docs/glossary.md#rolling-update): it replaces a few replicas at a time.
+Before an old replica stops, it gets up to 20 s (`graceful_shutdown_timeout_s`) to finish the requests that it has accepted.
+A load generator sends 30 requests per second before, during, and after the update.
+Do any of them fail?
 """
 
 # %% tags=["demo"]
@@ -820,19 +955,18 @@ if passed("policy_service") and passed("load_test"):
 
 # %% [markdown]
 r"""
-The line below the table should say 0: Serve promises that for an update, and a test of this course holds it to the promise.
+The line below the table should say that 0 requests failed.
 
-Serve replaces a fifth of the replicas at a time, at least one: the first old one left at once, the other carried on alone until a new one had started, then left too.
-So for a while the service had half its strength.
-With a single replica, all requests would have waited in the proxy: stuck, but not failed.
-`max_surge_percent=100` in the deployment starts new replicas *before* old ones leave, if there is room for both.
+Serve replaces a fifth of the replicas at a time, and at least one.
+Here, it stopped the first old replica immediately, and the other one handled all requests until a new replica had started.
+So for a while, the service had half of its capacity, and a single replica would have left it with none.
+With `max_surge_percent=100`, Serve starts the new replicas *before* it stops the old ones, if there's room for both.
 
-With two replicas the versions hardly mix: compare the latest `last` of version 1 with the earliest `first` of version 2.
-With ten, old and new answer side by side for most of the update: a caller may get version 2 and then version 1 again.
-That is fine for an agent whose every question stands on its own.
-A policy with a memory, such as an LSTM, would get a state that another version wrote: in that case, send the version along, and let each episode end with the version it began with.
+With two replicas, the versions hardly overlap: compare the latest `last` of version 1 with the earliest `first` of version 2.
+With ten replicas, both versions answer during most of the update, so a client can get version 2 and then version 1 again.
+A policy with memory, such as an LSTM, would then get a state from the other version, so let each episode end with the version it started with.
 
-The new version is worth it:
+The new version plays better:
 """
 
 # %% tags=["demo"]
@@ -843,9 +977,7 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-Quick mode stops at 100.
-A network of your own that trained for only a few iterations may fall earlier.
-New weights every few minutes need not replace processes: see `user_config` and `reconfigure` in Serve's [guide to updates](https://docs.ray.io/en/latest/serve/advanced-guides/inplace-updates.html).
+If you have new weights every few minutes, you don't need to replace processes: see `user_config` and `reconfigure` in Serve's [guide to updates](https://docs.ray.io/en/latest/serve/advanced-guides/inplace-updates.html).
 """
 
 # %%
@@ -858,15 +990,17 @@ quiz("both_versions", both_versions)
 
 # %% [markdown]
 r"""
-## A killed replica takes only its own requests with it
+## What fails when a replica is killed
 
-Updates are polite; crashes are not.
-While eight users wait for answers, the next cell kills a replica of `elastic` with `SIGKILL`, as the system does when memory runs out.
-Meanwhile *your* `client` asks again and again.
+In an update, replicas stop gracefully; in a crash, they don't.
+While eight users wait for answers, the next cell kills a replica of `elastic` with `SIGKILL`, as the operating system does when memory runs out.
+Meanwhile, *your* `client` sends requests, too.
 
-**Predict:** which of the users' requests fail: none, those the replica had taken, or all until a new replica is there?
-And what does your client see?
+**Predict:** which of the users' requests fail?
 """
+
+# %% tags=["demo"]
+predict("failed_requests", ..., ["none", "those the replica had accepted", "all until a new replica runs"])
 
 # %% tags=["demo"]
 if passed("client") and passed("load_test"):
@@ -881,35 +1015,37 @@ if passed("client") and passed("load_test"):
         rows = load.rows()
     failed = [row for row in rows if row["status"] != 200]
     print(f"{len(failed)} of {len(rows)} requests failed:", {row["status"] for row in failed})
-    print(f"your client was answered each of {len(mine)} times, at the latest after {max(mine):.1f} s")
+    print(f"your client got {len(mine)} answers, and the slowest took {max(mine):.1f} s")
 
 # %% tags=["demo"]
 if passed("client") and passed("load_test"):
     figure, axes = plt.subplots(figsize=(8, 2.6), constrained_layout=True)
-    for good, style, colour, label in ((True, ".", "#059669", "answered"), (False, "x", "#db2777", "failed")):
+    for good, style, color, label in ((True, ".", "#059669", "answered"), (False, "x", "#db2777", "failed")):
         some = [row for row in rows if (row["status"] == 200) == good]
         waits = [row["done"] - row["sent"] for row in some]
-        axes.plot([row["sent"] - moment for row in some], waits, style, color=colour, label=label)
+        axes.plot([row["sent"] - moment for row in some], waits, style, color=color, label=label)
     axes.axvline(0, color="#94a3b8", linestyle="--")
-    axes.set(xlabel="when it was sent: seconds before and after the kill", ylabel="latency (seconds)")
-    axes.set_title("Those in the replica fail, the others wait")
-    axes.legend();
+    axes.set(xlabel="when it was sent (seconds since the kill)", ylabel="latency (seconds)")
+    axes.set_title("Requests inside the killed replica fail; the others wait")
+    axes.legend()
+    accepted = "those the replica had accepted" if len(failed) <= 5 else "all until a new replica runs"
+    display(measured("failed_requests", accepted if failed else "none"))
 
 # %% [markdown]
 r"""
-The requests that the dead replica had taken failed with status 500, at most five, its `max_ongoing_requests`.
-Serve does not send them again, because it cannot know whether that does harm.
-You know, so your client may.
-All others waited in the proxy's queue and were answered later.
+The requests that the killed replica had accepted failed with status 500, and there were at most five of them, its `max_ongoing_requests`.
+Serve doesn't retry them, because it can't know whether a second execution would do harm.
+You do know, so your client can retry.
+
+All other requests waited in the proxy's queue.
 The controller noticed the death at its next health check and started a new replica.
-Other replicas keep answering; here usually only one is left by then, so the whole service stands still until its successor runs.
-That is the gap in the picture.
+Here, usually only one replica is left by then, so the service stands still until the new one is running, which is the gap in the plot.
 
-If the proxy dies, the controller starts a new one on the same port, and for a moment connections are refused.
-If the controller dies, Ray restarts it, and it reads its state from the GCS, Ray's central store (chapter 6); meanwhile proxy and replicas keep working.
+If the proxy dies, the controller starts a new one on the same port, and until then, connections are refused.
+If the controller dies, Ray restarts it, and it reads its state from the [GCS](../docs/glossary.md#gcs); meanwhile, the proxy and the replicas keep working.
 
-On a cluster Serve outlives the program that started it; `serve.shutdown()` ends all applications, proxy and controller.
-Older tutorials use other names for much of this, and Serve silently ignores an old option in `autoscaling_config`: see [Old names](../docs/old_names.md).
+On a cluster, Serve keeps running when the program that started it exits, until `serve.shutdown()`.
+Older tutorials use other names for many of these settings, and Serve silently ignores an old option in `autoscaling_config`: see [Old names](../docs/old_names.md).
 """
 
 # %%
@@ -920,35 +1056,31 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You put a policy behind an address: a class, a deployment, an application.
-- You know proxy, replica and controller, and find out with `serve.status()` why a replica does not start.
-- Your service refuses what it has no room for, and your client limits its patience, retries what another try can fix, and gives up on the rest.
-- You measure from a second process, from the moment a request was due, and report p50, p95, p99, throughput and failures.
-- You choose batch size and replicas from a table of your own, and know what it simulates.
-- You let replicas follow the load, let one deployment ask others, update without a failed request, and know what a crash costs.
+- You can turn a policy into a service, and you know what its proxy, replicas, and controller do.
+- With `serve.status()`, you find out why a replica doesn't start.
+- Your service rejects what it can't handle, and your client limits its waiting, retries with backoff, and gives up when a retry can't help.
+- You measure latency from the moment a request is due, and you report percentiles, throughput, and failures.
+- You choose a batch size and a number of replicas from a table of your own.
+- You can autoscale, compose, and update services, and you know what a crash costs and what a large model needs.
 
 ## Traps
 
-- **A replica asks for one whole CPU** unless you say otherwise.
-  In this chapter's Ray of four CPUs the fifth waits, and `serve.run` with it, silently.
-- **`max_ongoing_requests` is 5**: batches never get larger, and the other requests wait unseen in the proxy.
-- **A lone user waits** `batch_wait_timeout_s` for a batch that never fills.
-- **`time.sleep` or a long computation in an async method** blocks every other request of that replica.
-  Here that was intended.
-- **An update stops old replicas before new ones start**, a fifth at a time: with one replica, all users wait.
-  See `max_surge_percent`.
-- **The same name is an update.** An application without a name is called "default", and the next nameless one replaces it.
-- **A queue has no limit** unless you set `max_queued_requests`, and a long one answers users who have left.
-- **A client without a time limit** may wait forever; one that retries everything makes a small failure a large one.
-- **Latency since sent** forgives the service whatever kept the generator from sending.
-- **`host="0.0.0.0"`** opens the service to the network, and Serve asks for no password.
+- **A replica requests one whole CPU** unless you say otherwise.
+  With four CPUs, the fifth such replica waits, and `serve.run` waits with it, without a message.
+- **`max_ongoing_requests` is 5** by default, so batches never get larger than that.
+- **`time.sleep` or a long computation in an async method** blocks all other requests of that replica.
+  In this chapter, that was intended.
+- **The same name means an update.**
+  An application without a name is called "default", and the next nameless one replaces it.
+- **A queue has no limit** unless you set `max_queued_requests`.
+- **A client without a time limit** may wait forever, and a client that retries everything makes an overload worse.
+- **`host="0.0.0.0"`** opens the service to the network, and Serve doesn't ask for a password.
   Put something in front of it that does.
-- **On macOS and Windows** the system may ask whether Python may accept connections: 127.0.0.1 is enough for this chapter.
 
 ## Read on
 
-- [Chapter 19](ch19_operate.ipynb) looks at metrics, logs and hangs of such programs.
-- Ray Serve: [key concepts](https://docs.ray.io/en/latest/serve/key-concepts.html), [dynamic batching](https://docs.ray.io/en/latest/serve/advanced-guides/dyn-req-batch.html), [autoscaling](https://docs.ray.io/en/latest/serve/autoscaling-guide.html), [composition](https://docs.ray.io/en/latest/serve/model_composition.html), [FastAPI](https://docs.ray.io/en/latest/serve/http-guide.html), [production guide](https://docs.ray.io/en/latest/serve/production-guide/index.html).
+- [Chapter 19](ch19_operate.ipynb) is about metrics, logs, and hangs of such programs.
+- Ray Serve: [key concepts](https://docs.ray.io/en/latest/serve/key-concepts.html), [dynamic batching](https://docs.ray.io/en/latest/serve/advanced-guides/dyn-req-batch.html), [autoscaling](https://docs.ray.io/en/latest/serve/autoscaling-guide.html), [composition](https://docs.ray.io/en/latest/serve/model_composition.html), [FastAPI and streaming](https://docs.ray.io/en/latest/serve/http-guide.html), [language models](https://docs.ray.io/en/latest/serve/llm/index.html), [production guide](https://docs.ray.io/en/latest/serve/production-guide/index.html).
 - Dean and Barroso, [*The Tail at Scale*](https://research.google/pubs/the-tail-at-scale/), 2013: why p99 matters more the larger a system is.
-- Crankshaw et al., [*Clipper: A Low-Latency Online Prediction Serving System*](https://arxiv.org/abs/1612.03079), 2017: batching, with numbers.
+- Crankshaw et al., [*Clipper: A Low-Latency Online Prediction Serving System*](https://arxiv.org/abs/1612.03079), 2017: batching, with measurements.
 """

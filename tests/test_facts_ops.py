@@ -3,11 +3,17 @@
 import inspect
 import subprocess
 import sys
+import threading
+from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import requests
 
 from coursekit.basics.paths import ROOT
+from coursekit.given.ch18_serve import Script
 
 
 def default_of(function, name):
@@ -221,6 +227,65 @@ def test_an_old_option_of_autoscaling_is_ignored_without_a_word():
 
     config = AutoscalingConfig(target_num_ongoing_requests_per_replica=77)
     assert config.target_ongoing_requests != 77
+
+
+def test_an_old_replica_gets_20_s_to_finish_the_requests_it_has_accepted():
+    from ray.serve._private.config import DeploymentConfig
+
+    assert DeploymentConfig().graceful_shutdown_timeout_s == 20
+
+
+def test_the_proxy_considers_replicas_on_its_node_then_in_its_zone_then_all_of_them():
+    from ray.serve._private.constants import (
+        RAY_SERVE_PROXY_PREFER_LOCAL_AZ_ROUTING,
+        RAY_SERVE_PROXY_PREFER_LOCAL_NODE_ROUTING,
+    )
+    from ray.serve._private.request_router.request_router import LocalityMixin, LocalityScope
+
+    near = {LocalityScope.NODE: {"a"}, LocalityScope.AVAILABILITY_ZONE: {"a", "b"}}
+    router = SimpleNamespace(
+        _prefer_local_node_routing=RAY_SERVE_PROXY_PREFER_LOCAL_NODE_ROUTING,
+        _prefer_local_az_routing=RAY_SERVE_PROXY_PREFER_LOCAL_AZ_ROUTING,
+        _colocated_replica_ids=near,
+        _replica_id_set={"a", "b", "c"},
+    )
+    request = SimpleNamespace(routing_context=SimpleNamespace(tried_same_node=False, tried_same_az=False))
+    groups = [LocalityMixin.apply_locality_routing(router, request) for _ in range(3)]
+    assert groups == [{"a"}, {"a", "b"}, {"a", "b", "c"}]
+
+
+def test_a_replica_with_a_gpu_also_requests_a_whole_cpu():
+    from ray.serve._private.config import ReplicaConfig
+
+    options = ReplicaConfig.create(dict, ray_actor_options={"num_gpus": 1}).ray_actor_options
+    assert (options["num_gpus"], options["num_cpus"]) == (1, 1)
+
+
+def test_a_connection_that_breaks_in_the_middle_of_an_answer_is_no_connection_error():
+    cut = requests.exceptions.ChunkedEncodingError
+    assert issubclass(cut, requests.RequestException)
+    assert not issubclass(cut, requests.ConnectionError)
+    with Script(["cut", "drop"], {"action": 1}) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        for error in cut, requests.ConnectionError:
+            with pytest.raises(error):
+                requests.post(url, json={}, timeout=20)
+        assert requests.post(url, json={}, timeout=20).json() == {"action": 1}
+        server.shutdown()
+
+
+def test_serve_llm_has_the_names_that_chapter_18_shows():
+    """Its classes need vLLM to be imported, so their source is read."""
+    package = Path(find_spec("ray").origin).parent
+    builders = (package / "serve/llm/__init__.py").read_text()
+    settings = (package / "llm/_internal/serve/core/configs/llm_config.py").read_text()
+    assert "def build_openai_app(" in builders
+    assert "class LLMConfig(" in builders
+    for name in ("model_loading_config", "deployment_config", "engine_kwargs", "model_id", "model_source"):
+        assert f"\n    {name}: " in settings
+    assert "/v1/chat/completions" in (package / "llm/_internal/serve/core/ingress/ingress.py").read_text()
+    assert "vllm[audio]" in " ".join(metadata.requires("ray") or [])
 
 
 def test_every_node_that_has_a_replica_has_a_proxy():

@@ -79,7 +79,7 @@ POLICIES: dict[int, list] = {  # by version: [matrix, vector] of the hidden laye
 
 
 class Policy:
-    """A trained policy for CartPole: its `version`, its `layers` (plain arrays), and `actions(observations)`."""
+    """A trained policy for CartPole, with its `version`, its `layers` (plain arrays), and `actions(observations)`."""
 
     def __init__(self, version: int = 2, layers: list | None = None):
         self.version = version
@@ -105,7 +105,7 @@ def layers_of(network: Any) -> list:
 
 
 def policy_in(folder: str | Path, version: int) -> Policy:
-    """Return the policy in the folder that chapter 11's `algo.save_to_path(folder)` has written; hidden layers have tanh."""
+    """Return the policy in the folder that Chapter 11's `algo.save_to_path(folder)` has written; hidden layers have tanh."""
     from ray.rllib.core.rl_module.rl_module import RLModule
 
     network = RLModule.from_checkpoint(Path(folder) / "learner_group" / "learner" / "rl_module" / "default_policy")
@@ -113,23 +113,23 @@ def policy_in(folder: str | Path, version: int) -> Policy:
 
 
 class Large(Policy):
-    """The same policy as if its network were large: it naps 20 ms for every call, and 1 ms for every observation in it."""
+    """The same policy as if its network were large: it sleeps 20 ms per call, plus 1 ms for every observation in it."""
 
     def actions(self, observations: Any) -> list[int]:
-        """Return the actions, after a nap that stands for the work of a large network."""
+        """Return the actions, after a sleep that stands for the work of a large network."""
         time.sleep(0.020 + 0.001 * len(observations))
         return super().actions(observations)
 
 
 class Stumbling(Policy):
-    """The same policy, which now and then stops for half a second, as programs do that collect garbage or load something."""
+    """The same policy, which stalls for half a second every 100 calls, as programs do that collect garbage or load something."""
 
     def __init__(self, version: int = 2):
         super().__init__(version)
         self.calls = 0
 
     def actions(self, observations: Any) -> list[int]:
-        """Return the actions; in every 100th call after a long pause."""
+        """Return the actions; every 100th call stalls first."""
         self.calls += 1
         time.sleep(0.5 if self.calls % 100 == 50 else 0.003)
         return super().actions(observations)
@@ -141,11 +141,11 @@ def free_port() -> int:
 
 
 def who_serves() -> "DataFrame":
-    """Return a table of the living actors of Serve: what each is, its process and the CPUs that it asks for."""
+    """Return a table of Serve's live actors: what each one is, its process, and the CPUs that it requests."""
     from pandas import DataFrame
 
     rows = [
-        {"actor": _kind(each["class_name"]), "pid": each["pid"], "asks for CPU": each["resources"].get("CPU", 0)}
+        {"actor": _kind(each["class_name"]), "pid": each["pid"], "requests CPUs": each["resources"].get("CPU", 0)}
         for each in records.actors()
         if each["state"] == "ALIVE" and each["namespace"] == "serve"
     ]
@@ -158,13 +158,13 @@ def _kind(name: str) -> str:
 
 
 def replica_pids(app: str) -> list[int]:
-    """Return the processes of an application's living replicas."""
+    """Return the processes of an application's live replicas."""
     alive = [each for each in records.actors() if each["state"] == "ALIVE"]
     return [each["pid"] for each in alive if each["class_name"].startswith(f"ServeReplica:{app}:")]
 
 
 def kill_replica(app: str) -> int:
-    """End the process of an application's first replica at once, as the operating system would; return its number."""
+    """Kill the process of an application's first replica, as the operating system would; return its ID."""
     from coursekit.given.deaths import keep_news_of_deaths
 
     keep_news_of_deaths()
@@ -174,7 +174,7 @@ def kill_replica(app: str) -> int:
 
 
 def states(app: str) -> dict[str, int]:
-    """Return how many replicas of an application are in which state, as `serve.status()` says; nothing where it does not exist."""
+    """Return how many replicas of an application are in each state, as `serve.status()` reports it; nothing if it doesn't exist."""
     from ray import serve
 
     found = serve.status().applications.get(app)
@@ -182,7 +182,7 @@ def states(app: str) -> dict[str, int]:
 
 
 def wait_for_message(app: str, longest: float = 30) -> None:
-    """Return once Serve has something to say about an application's deployments, or after `longest` seconds."""
+    """Return once Serve has a message about an application's deployments, or after `longest` seconds."""
     from ray import serve
 
     end = time.monotonic() + longest
@@ -194,7 +194,7 @@ def wait_for_message(app: str, longest: float = 30) -> None:
 
 
 def watch_replicas(app: str, load: Any, most: int, longest: float = 90) -> "DataFrame":
-    """Return a table of the running replicas, some times a second: until there are `most` under load, then until one is left."""
+    """Return a table of the running replicas, about five times per second: until there are `most`, then until one is left."""
     from pandas import DataFrame
 
     start, rows, enough = time.perf_counter(), [], 0
@@ -211,7 +211,7 @@ def watch_replicas(app: str, load: Any, most: int, longest: float = 90) -> "Data
 
 
 def replaced(app: str, killed: int) -> bool:
-    """Return whether the application runs as it should again, without the process that was killed."""
+    """Return whether all replicas of the application are running again, without the process that was killed."""
     return killed not in replica_pids(app) and set(states(app)) == {"RUNNING"}
 
 
@@ -427,7 +427,7 @@ def serve_and_ask(
 ) -> Served:
     """Return the answers over HTTP, and the processes in which the model was asked.
 
-    Asks for each observation in turn, again and again, until as many processes have answered as there should be replicas, or 100 times.
+    Sends the observations round and round, until as many processes have answered as there should be replicas, or 100 times.
     """
     point = rendezvous.new_point()
     with deployed(policy_service(Noted(layers, version, point), replicas, cpus)) as (url, stuck):
@@ -518,8 +518,11 @@ def batched_settings(batched_service: Callable, layers: list, size: int, wait: f
     return deployment_settings(batched_service(Policy(1, layers), size, wait, replicas))
 
 
+STALL = 5.0  # seconds for which a scripted service keeps a client waiting: far more than the time limit that the client is given
+
+
 class Script(http.server.ThreadingHTTPServer):
-    """A service that does what a script says: a status and an answer, "stall", or "drop"; after the script, it answers."""
+    """A service that follows a script: a status, "stall", "drop" (no answer), or "cut" (half an answer); then it answers."""
 
     daemon_threads = True
 
@@ -545,20 +548,22 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
         number = len(self.server.arrived)
         self.server.arrived.append(arrived)
         act = self.server.script[number] if number < len(self.server.script) else 200
+        arrived["ended"] = (
+            time.perf_counter()
+        )  # of a stall, the start: what passes until the next try is time limit and pause
         if act == "stall":
-            self.server.over.wait(rendezvous.patience())
+            self.server.over.wait(STALL)
         elif act == "drop":
             self.close_connection = True
-            arrived["ended"] = time.perf_counter()
             return
         status = act if isinstance(act, int) else 200
-        arrived["ended"] = time.perf_counter()
         data = json.dumps(self.server.reply if status == 200 else {"error": status}).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        self.wfile.write(data[: len(data) // 2] if act == "cut" else data)
+        self.close_connection = act == "cut"
 
     do_GET = do_POST
 
@@ -584,7 +589,6 @@ def talk(client: Callable, script: list, obs: list, reply: dict, timeout: float,
         "raised": raised,
         "bodies": [each["body"] for each in arrived],
         "before": arrived[0]["began"] - start if arrived else 0.0,
-        # An answer that the client did not wait for has not ended.
         "pauses": [b["began"] - a.get("ended", b["began"]) for a, b in itertools.pairwise(arrived)],
         "after": over - arrived[-1].get("ended", over) if arrived else 0.0,
     }

@@ -1,5 +1,6 @@
 """Right and wrong answers of chapter 18."""
 
+import http.client
 import json
 import math
 import os
@@ -10,6 +11,7 @@ import urllib.error
 import urllib.request
 
 import numpy as np
+import pandas
 import requests
 from fastapi import FastAPI
 from pydantic import BaseModel
@@ -227,12 +229,12 @@ def leaves_the_waiting_time_at_its_default(model, size, wait, replicas):
     return batching(model, size, 0.01, replicas)
 
 
-@rejects("batched_service", says="takes at most")
+@rejects("batched_service", says="accepts at most")
 def lets_one_batch_in(model, size, wait, replicas):
     return batching(model, size, wait, replicas, max_ongoing_requests=size)
 
 
-@rejects("batched_service", says="takes at most")
+@rejects("batched_service", says="accepts at most")
 def lets_three_batches_in(model, size, wait, replicas):
     return batching(model, size, wait, replicas, max_ongoing_requests=3 * size)
 
@@ -245,6 +247,20 @@ def one_replica_for_all(model, size, wait, replicas):
 @rejects("batched_service")
 def a_whole_cpu_each(model, size, wait, replicas):
     return batching(model, size, wait, replicas, ray_actor_options={})
+
+
+@rejects("batched_service", says="'batch' should be 1")
+def says_the_largest_size_for_every_batch(model, size, wait, replicas):
+    @serve.deployment(num_replicas=replicas, max_ongoing_requests=100, ray_actor_options={"num_cpus": 0.2})
+    class Largest:
+        @serve.batch(max_batch_size=size, batch_wait_timeout_s=wait)
+        async def many(self, rows):
+            return [{"action": action, "batch": size, "pid": os.getpid()} for action in model.actions(rows)]
+
+        async def __call__(self, request):
+            return await self.many((await request.json())["obs"])
+
+    return Largest.bind()
 
 
 @rejects("batched_service")
@@ -270,7 +286,7 @@ def with_the_standard_library(url, obs, timeout, tries, pause):
             if not may_pass(refused.code):
                 raise
             error = refused
-        except OSError as failed:
+        except (OSError, http.client.HTTPException) as failed:
             error = failed
     raise RuntimeError(f"No answer in {tries} tries") from error
 
@@ -284,7 +300,7 @@ def calls_itself_with_one_try_less(url, obs, timeout, tries, pause):
         error = ValueError(f"status {reply.status_code}")
         if not may_pass(reply.status_code):
             raise error
-    except (requests.ConnectionError, requests.Timeout) as failed:
+    except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as failed:
         error = failed
     if tries <= 1:
         raise error
@@ -301,7 +317,9 @@ def tries_again(url, obs, timeout, tries, pause, again=may_pass, longer=2):
             if last or not again(reply.status_code):
                 reply.raise_for_status()
                 return reply.json()
-        except (requests.Timeout, requests.ConnectionError):
+        except requests.HTTPError:
+            raise
+        except requests.RequestException:
             if last:
                 raise
         time.sleep(pause * longer**number)
@@ -321,9 +339,55 @@ def on_a_machine_that_is_busy_at_first(url, obs, timeout, tries, pause):
         time.sleep(busy)
 
 
-@rejects("client", says="time limit")
+@accepts("client")
+def with_a_session_that_closes_itself(url, obs, timeout, tries, pause):
+    waits = [0, *(pause * 2**number for number in range(tries - 1))]
+    failed = []
+    with requests.Session() as session:
+        for wait in waits:
+            time.sleep(wait)
+            try:
+                reply = session.post(url, json={"obs": obs}, timeout=timeout)
+            except (requests.Timeout, requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
+                failed.append(error)
+                continue
+            if reply.status_code == 200:
+                return reply.json()
+            failed.append(requests.HTTPError(reply.status_code))
+            if not may_pass(reply.status_code):
+                break
+    raise failed[-1]
+
+
+@rejects("client", says="after 5 s")
+def no_time_limit(url, obs, timeout, tries, pause):
+    return tries_again(url, obs, None, tries, pause)
+
+
+@rejects("client", says="plus the pause", long=True)
 def a_time_limit_of_its_own(url, obs, timeout, tries, pause):
-    return tries_again(url, obs, 60, tries, pause)
+    return tries_again(url, obs, 3, tries, pause)
+
+
+@rejects("client", says="plus the pause")
+def one_time_limit_for_all_tries(url, obs, timeout, tries, pause):
+    return tries_again(url, obs, timeout / tries, tries, pause)
+
+
+@rejects("client", says="ChunkedEncodingError")
+def gives_up_when_the_answer_breaks_off(url, obs, timeout, tries, pause):
+    for number in range(tries):
+        last = number == tries - 1
+        try:
+            reply = requests.post(url, json={"obs": obs}, timeout=timeout)
+            if last or not may_pass(reply.status_code):
+                reply.raise_for_status()
+                return reply.json()
+        except (requests.Timeout, requests.ConnectionError):
+            if last:
+                raise
+        time.sleep(pause * 2**number)
+    return None
 
 
 @rejects("client")
@@ -336,7 +400,7 @@ def pauses_three_times_as_long(url, obs, timeout, tries, pause):
     return tries_again(url, obs, timeout, tries, pause, longer=3)
 
 
-@rejects("client", says="after its last try")
+@rejects("client", says="after its last attempt")
 def sleeps_after_the_last_try(url, obs, timeout, tries, pause):
     try:
         return tries_again(url, obs, timeout, tries, pause)
@@ -350,7 +414,7 @@ def gives_up_when_the_service_is_too_busy(url, obs, timeout, tries, pause):
     return tries_again(url, obs, timeout, tries, pause, again=lambda status: status >= 500)
 
 
-@rejects("client", says="before its first try")
+@rejects("client", says="before its first attempt")
 def pauses_before_the_first_try(url, obs, timeout, tries, pause):
     time.sleep(pause)
     return tries_again(url, obs, timeout, tries, pause)
@@ -399,7 +463,7 @@ def gives_up_when_the_connection_drops(url, obs, timeout, tries, pause):
             reply = requests.post(url, json={"obs": obs}, timeout=timeout)
             if not may_pass(reply.status_code) or number == tries - 1:
                 break
-        except requests.Timeout:
+        except (requests.Timeout, requests.exceptions.ChunkedEncodingError):
             pass
         time.sleep(pause * 2**number)
     reply.raise_for_status()
@@ -424,6 +488,18 @@ def with_the_standard_library_s_quantiles(rows):
 
 
 @accepts("load_test")
+def with_pandas(rows):
+    table = pandas.DataFrame(rows)
+    good = table[table.status == 200]
+    waits = (good.done - good.due).quantile([0.5, 0.95, 0.99], interpolation="higher")
+    return {
+        "failed": (table.status != 200).sum(),
+        "per_second": len(good) / (table.done.max() - table.due.min()),
+        **dict(zip(("p50", "p95", "p99"), waits, strict=True)),
+    }
+
+
+@accepts("load_test")
 def by_rank(rows):
     def nearest(values, shares):
         values = sorted(values)
@@ -437,7 +513,7 @@ def from_the_moment_of_sending(rows):
     return summary(rows, since="sent")
 
 
-@rejects("load_test", says="From the first due")
+@rejects("load_test", says="from the first due")
 def throughput_since_the_first_was_sent(rows):
     seconds = max(row["done"] for row in rows) - min(row["sent"] for row in rows)
     good = sum(row["status"] == 200 for row in rows)
@@ -467,6 +543,19 @@ def the_time_of_the_answered_ones_alone(rows):
     return summary(rows) | {"per_second": len(good) / seconds}
 
 
-@rejects("load_test")
+@rejects("load_test", says="from the first due")
+def throughput_until_the_last_due_is_done(rows):
+    ordered = sorted(rows, key=lambda row: row["due"])
+    good = sum(row["status"] == 200 for row in rows)
+    return summary(rows) | {"per_second": good / (ordered[-1]["done"] - ordered[0]["due"])}
+
+
+@rejects("load_test", says="after their request was due")
+def in_milliseconds(rows):
+    right = summary(rows)
+    return right | {name: 1000 * right[name] for name in ("p50", "p95", "p99")}
+
+
+@rejects("load_test", says="requests failed")
 def counts_500_but_not_0(rows):
     return summary(rows) | {"failed": sum(row["status"] >= 500 for row in rows)}
