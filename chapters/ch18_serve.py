@@ -67,8 +67,6 @@ A service that returns actions needs the policy's weights, but it doesn't need R
 At the end of [Chapter 11](ch11_rllib_ppo.ipynb), a trained CartPole agent was a few arrays, and NumPy computed its actions.
 `given.Policy` holds two snapshots of such a training run: version 1 is an early one, and version 2 is a late one.
 `policy.actions` takes *a list of observations* and returns a list with one action for each.
-
-You can also serve **your own network**: if you saved it in the folder that Chapter 11 suggests, the update below uses it as version 2.
 """
 
 
@@ -97,7 +95,7 @@ print(f"one action takes {microseconds_here:.0f} µs in this process")
 
 # %% [markdown]
 r"""
-With 58 numbers, version 2 balances the pole for all 500 steps of every episode, while version 1 drops it, usually early.
+With 58 numbers, version 2 balances the pole for all 500 steps of each episode, while version 1 drops it, usually early.
 Either way, computing an action takes only microseconds.
 
 ## A class becomes a deployment with an HTTP address
@@ -260,7 +258,7 @@ But a step takes milliseconds, because the observation passes through JSON, a so
 This overhead doesn't depend on the size of the network: for 58 weights it's nearly all of the time, and for a large network it's almost nothing.
 
 So while you train, keep the environment and the policy in one process (Chapter 12).
-*Serve* a policy if others need its actions: a program on another machine or in another language, or many users who share one GPU.
+*Serve* a policy if others need its actions, such as programs in other languages, or many users who share a GPU.
 """
 
 # %% [markdown] tags=["notes"]
@@ -305,10 +303,10 @@ Serve keeps waiting because a new node could join at any time.
 Only the message says that the cluster doesn't have the resources that the replica requests.
 By default, it appears after 30 s; this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.
 
-A CPU is only a number that Ray counts, and it doesn't limit what the replica uses (Chapter 4).
+Ray only counts CPUs when it places a replica; the number doesn't limit what the replica uses (Chapter 4).
 A replica with a tiny policy spends nearly all of its time waiting, so 0.2 is realistic; one that computes all the time needs a whole CPU, whatever number you give.
 
-If `__init__` raises an exception, Serve tries it a few times (three times for a single replica).
+If `__init__` raises an exception, Serve makes a few attempts (three for a single replica).
 Then the status is `DEPLOY_FAILED`, and `serve.run` raises an error.
 
 Calling `serve.run` again with the same name updates the application, so a smaller replica can replace the one that's waiting:
@@ -377,7 +375,7 @@ display(pandas.DataFrame(rush, columns=["status", "seconds", "answer"]))
 
 # %% [markdown]
 r"""
-The requests with status 200 waited for one another.
+The requests with status 200 were handled one after the other.
 There may be fewer than three, because Serve may reject more requests than necessary when many arrive at once.
 The others got a 503 without waiting, so they can try again later or elsewhere.
 The last client got a 408, and Serve canceled its request.
@@ -397,10 +395,10 @@ Three things can go wrong, and each one needs a different response:
 | the service has a problem: a status of 500 or more, 408 (timeout), or 429 (too many requests) | retry after a **pause** that doubles each time ([*exponential backoff*](../docs/glossary.md#exponential-backoff)): `pause`, twice `pause`, four times `pause`, and so on |
 | *your request* has a problem, such as a wrong path: any other status from 400 to 499 | raise an exception immediately, because the same request would fail again |
 
-Serve's own timeout is a 408; a proxy or load balancer in front of another service usually answers with 504.
+When a request takes too long, Serve answers with 408; a load balancer in front of a service usually answers with 504.
 
 If only the answer was lost, a retry makes the service do its work twice.
-That's harmless for an action; an order of a pizza needs an ID by which the service recognizes a repeated request, like the `submission_id` in Chapter 6.
+That's harmless for an action, but a pizza order needs an ID by which the service recognizes a repeated request, like the `submission_id` in Chapter 6.
 
 Write `client`, which posts an observation and returns the service's answer, with at most `tries` attempts.
 The check's service fails in each of these ways and records your attempts.
@@ -409,7 +407,7 @@ The check's service fails in each of these ways and records your attempts.
 
 # %%
 def client(url, obs, timeout, tries, pause):
-    """Return the service's answer to {"obs": obs}, a dictionary. At most `tries` attempts, each with the time limit `timeout`.
+    """Return the service's answer to {"obs": obs}, a dictionary. Make at most `tries` attempts, each with the time limit `timeout`.
 
     Wait `pause` seconds before the second attempt, and before each further one twice as long as before the last. Raise an
     exception immediately for a status of 400 to 499 other than 408 and 429, and otherwise when the last attempt has failed.
@@ -452,7 +450,7 @@ It doesn't limit the whole attempt: a service that sends one byte per second can
 r"""
 ## Percentiles show what the mean hides
 
-To measure a service, send requests from *another process*; otherwise, your notebook would measure itself.
+To measure a service, send requests from *another process*, because a busy notebook would delay the requests that it measures.
 `generate` starts such a process and returns a row for each request: when it was **due**, **sent**, and **done**, its status, and its answer.
 
 With `rate=40`, 40 requests per second are due at even intervals, no matter how slowly the service answers.
@@ -588,22 +586,10 @@ As before, a client posts a single observation.
 The answer is `{"action": 1, "batch": 8, "pid": 4711}`, where `batch` is the number of observations that were computed together.
 """
 
-# %% [markdown]
-r"""
-There's a trap: by default, a replica accepts only five requests at a time (`max_ongoing_requests`).
-The other requests wait in the proxy, where they can't join a batch.
-So let each replica accept enough requests for several batches, here at least 100.
-Then the next batch can fill up while the model computes the current one.
-
-Write `batched_service`, which takes a model, the maximum batch size, the longest wait for a batch to fill, and the number of replicas, and returns an application.
-As before, a client posts `{"obs": [0.1, …]}`, which is a single observation.
-The answer is `{"action": 1, "batch": 8, "pid": 4711}`, where `batch` is the number of observations that were computed together.
-"""
-
 
 # %%
 def batched_service(model, size, wait, replicas):
-    """Return an application that computes actions in batches of at most `size`; waits at most `wait` seconds for one.
+    """Return an application that computes actions in batches of at most `size`; a batch waits at most `wait` seconds.
 
     Each replica requests 0.2 CPUs and accepts at least 100 requests at a time.
     """
@@ -650,7 +636,7 @@ quiz("batch_alone", batch_alone)
 # %% [markdown]
 r"""
 Now measure several batch sizes and numbers of replicas, without a `rate`: each of 32 users sends the next request as soon as the last one is answered, which is called a [*closed-loop load*](../docs/glossary.md#closed-loop-load).
-That keeps the service busy, so you see its highest throughput, and how long users wait then.
+That keeps the service busy, so you see its highest throughput and how long users wait under full load.
 
 **Predict:** which change to one replica without batching adds more answers per second: batches of eight, or a second replica?
 """
@@ -718,6 +704,8 @@ Compute it for a row of your table and compare it with p50; in quick mode, the t
 # %% [markdown]
 r"""
 ## Large models: GPU replicas, streaming, and `ray.serve.llm`
+
+`Large` only sleeps; a model that really is large needs more.
 
 **A GPU for each replica.**
 With `ray_actor_options={"num_gpus": 1}`, Ray assigns a GPU to each replica; with 0.5, two replicas share a GPU, whose memory must be large enough for both (Chapter 4).
@@ -850,7 +838,7 @@ r"""
 ## Model composition: an ingress deployment calls two policies
 
 `cartpole` still serves version 1.
-Training has continued, and version 2 is ready: your own network from Chapter 11 if you saved it, or else the snapshot.
+Training has continued, and version 2 is ready: **your own network**, if you saved it in the folder that Chapter 11 suggests, or else the snapshot.
 """
 
 # %% tags=["demo"]
@@ -929,6 +917,7 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
+The client gets a single action, and version 2 stays in the background.
 In the same way, an ingress can send one user in ten to the new version.
 The last body had only three numbers, so FastAPI answered with 422 and said what was wrong.
 
@@ -959,7 +948,7 @@ The line below the table should say that 0 requests failed.
 
 Serve replaces a fifth of the replicas at a time, and at least one.
 Here, it stopped the first old replica immediately, and the other one handled all requests until a new replica had started.
-So for a while, the service had half of its capacity, and a single replica would have left it with none.
+So for a while, the service had half of its capacity, and with a single replica, it would have had none.
 With `max_surge_percent=100`, Serve starts the new replicas *before* it stops the old ones, if there's room for both.
 
 With two replicas, the versions hardly overlap: compare the latest `last` of version 1 with the earliest `first` of version 2.
@@ -977,7 +966,7 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-If you have new weights every few minutes, you don't need to replace processes: see `user_config` and `reconfigure` in Serve's [guide to updates](https://docs.ray.io/en/latest/serve/advanced-guides/inplace-updates.html).
+If new weights arrive every few minutes, you can pass them to running replicas: see `user_config` in Serve's [guide to updates](https://docs.ray.io/en/latest/serve/advanced-guides/inplace-updates.html).
 """
 
 # %%
@@ -1056,10 +1045,9 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You can turn a policy into a service, and you know what its proxy, replicas, and controller do.
-- With `serve.status()`, you find out why a replica doesn't start.
-- Your service rejects what it can't handle, and your client limits its waiting, retries with backoff, and gives up when a retry can't help.
-- You measure latency from the moment a request is due, and you report percentiles, throughput, and failures.
+- You can turn a policy into a service, and find out with `serve.status()` why a replica doesn't start.
+- Your service rejects what it can't handle, and your client retries with backoff and gives up when a retry can't help.
+- You measure latency from the moment a request is due, and report percentiles, throughput, and failures.
 - You choose a batch size and a number of replicas from a table of your own.
 - You can autoscale, compose, and update services, and you know what a crash costs and what a large model needs.
 
@@ -1067,13 +1055,11 @@ r"""
 
 - **A replica requests one whole CPU** unless you say otherwise.
   With four CPUs, the fifth such replica waits, and `serve.run` waits with it, without a message.
-- **`max_ongoing_requests` is 5** by default, so batches never get larger than that.
 - **`time.sleep` or a long computation in an async method** blocks all other requests of that replica.
   In this chapter, that was intended.
 - **The same name means an update.**
   An application without a name is called "default", and the next nameless one replaces it.
-- **A queue has no limit** unless you set `max_queued_requests`.
-- **A client without a time limit** may wait forever, and a client that retries everything makes an overload worse.
+- **A client that retries everything** makes an overload worse.
 - **`host="0.0.0.0"`** opens the service to the network, and Serve doesn't ask for a password.
   Put something in front of it that does.
 
