@@ -263,7 +263,7 @@ So while you train, keep the environment and the policy in one process (Chapter 
 
 # %% [markdown] tags=["notes"]
 r"""
-Expect the question whether this works with gRPC, or without HTTP.
+Expect somebody to ask whether this works with gRPC, or without HTTP.
 It does: use `serve.start(grpc_options=…)`, or get a handle with `serve.get_app_handle("cartpole")`.
 Other Ray programs and deployments call a replica directly through a handle, without the proxy and JSON.
 """
@@ -376,7 +376,7 @@ display(pandas.DataFrame(rush, columns=["status", "seconds", "answer"]))
 # %% [markdown]
 r"""
 The requests with status 200 were handled one after the other.
-There may be fewer than three, because Serve may reject more requests than necessary when many arrive at once.
+There may be one more or one fewer than three, because Serve's count of waiting requests is only approximate when many arrive at once.
 The others got a 503 without waiting, so they can try again later or elsewhere.
 The last client got a 408, and Serve canceled its request.
 With `backpressure_config`, a deployment can answer with 429 instead of 503, and its `Retry-After` header can tell clients how long to wait.
@@ -478,9 +478,9 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-Only one request in a hundred stalls the replica, but about one in six is slow.
-During the first 0.4 s of a stall, 40 × 0.4 = 16 requests become due, and all of them wait longer than 0.1 s.
-(Quick mode sends only 120 requests, so your percentage may be lower.)
+Only one request in a hundred stalls the replica, but at least 16 in a hundred are slow.
+During the first 0.4 s of a stall, 40 × 0.4 = 16 requests become due and wait longer than 0.1 s, and the next ones wait until the backlog is cleared.
+(Quick mode sends 120 requests with a single stall, so your percentage may be lower.)
 The mean describes none of the requests: most are far faster, and some are far slower.
 [Percentiles](../docs/glossary.md#percentile) say more: half of the answers came within p50, the median, and 99% came within p99.
 """
@@ -830,7 +830,7 @@ If no further replica fits, it waits, as above, until Ray's autoscaler adds a no
 # %% [markdown] tags=["notes"]
 r"""
 Let people change `target_ongoing_requests` to 8 and run both cells again: now a single replica is enough, and all users wait longer.
-This setting is the trade-off between cost and latency, and it's the first one to tune.
+This setting trades cost against latency, and it's the first one to tune.
 """
 
 # %% [markdown]

@@ -116,7 +116,7 @@ def _judge_served(seen: given.Served, wanted: list[dict], replicas: int) -> None
     hints=[
         "Write a loop over the attempts. In which cases does it end immediately, and in which does it continue?",
         "`requests.post(url, json=…, timeout=timeout)` raises an exception if there's no answer in time or only a part of one: "
-        "`requests.Timeout`, `requests.ConnectionError`, or `requests.exceptions.ChunkedEncodingError`. All of them are a `requests.RequestException`.",
+        "`requests.Timeout`, `requests.ConnectionError`, or `requests.exceptions.ChunkedEncodingError`. All of them are subclasses of `requests.RequestException`.",
         "Of the statuses from 400 to 499, retry only after 408 and 429. Sleep only if another attempt follows.",
     ],
 )
