@@ -1,18 +1,18 @@
-# %% [markdown] you_learn_to="find what is slow, what hangs, what waits, what costs"
+# %% [markdown] you_learn_to="find out what is slow, what hangs, what waits, and what it costs"
 r"""
 # Chapter 19 · Observability and debugging
 
-A running program can tell you where its time goes and what it's waiting for.
+A running program can show you where its time goes and what it's waiting for.
 
-*About 105 minutes · builds on [Chapter 5](ch05_faults.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [6](ch06_cluster.ipynb) help*
+*About 110 minutes · builds on [Chapter 5](ch05_faults.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [6](ch06_cluster.ipynb) help*
 
 **What you will be able to do**
 
-- find the stage that makes a distributed program slow, and the line in it, before you change anything;
-- say what holds the memory, where a process's last words are, and how the work is going, from Ray's own metrics;
-- debug a program that hangs: which tool shows what, and what it means when none shows anything;
-- take a program you have never seen, and find the line where it is slow or stuck, with `ray stack`, py-spy and the debugger;
-- compute what reserved CPUs cost, and how much of them you used.
+- find the stage that makes a distributed program slow, and the slow line in it, before you change anything;
+- compute what reserved CPUs cost, and a rate from one of Ray's counters;
+- find out what keeps objects in memory, and what a process printed last;
+- tell whether a process is slow, waiting, or hung, even in a program that you've never seen;
+- explain why a task is PENDING.
 """
 
 # %%
@@ -28,7 +28,7 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 from ray.util.state import list_tasks
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, recorded, solution, timeline
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, recorded, solution, timeline
 from coursekit.given import ch19_operate as given
 from coursekit.given.deaths import keep_news_of_deaths
 from coursekit.given.folders import new_folder
@@ -37,48 +37,51 @@ begin("ch19_operate")
 
 # %% tags=["demo"]
 os.environ |= {
-    "RAY_enable_metrics_collection": "1",  # Ray's default; the other chapters of this course do without metrics
-    "RAY_enable_open_telemetry": "1",  # Ray's default too: how metrics travel
-    "RAY_metrics_report_interval_ms": "1000",  # each process reports its metrics every second: usually every ten
-    "RAY_record_ref_creation_sites": "1",  # Ray notes which line of code made each reference
+    "RAY_enable_metrics_collection": "1",  # Ray's default; the other chapters of this course run without metrics
+    "RAY_enable_open_telemetry": "1",  # also the default: the library that collects the metrics
+    "RAY_metrics_report_interval_ms": "1000",  # each process reports its metrics every second; the default is every ten
+    "RAY_record_ref_creation_sites": "1",  # Ray records which line of code created each reference
 }
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 # "local" starts a new Ray even if RAY_ADDRESS is set, as it is below; what processes print stays in their log files
-ray.init("local", num_cpus=4, resources={"licence": 1}, log_to_driver=False)
-os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address  # which Ray the tools ask
+ray.init("local", num_cpus=4, resources={"license": 1}, log_to_driver=False)
+os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address  # which Ray the tools connect to
 news = keep_news_of_deaths()
 
 # %% [markdown]
 r"""
-This time Ray starts with its **dashboard**, because the *state API*, which lists tasks and actors, lives there too.
-The processes of Ray read the variables `RAY_…` when they start; on a cluster, set them before `ray start`.
-Noting lines of code costs a little with each call, so it is off by default.
-Several Rays may run on one machine; `RAY_ADDRESS` says which one the tools below should ask.
+This time, Ray starts with its **dashboard**, because the dashboard's process also serves the *state API*, which lists tasks and actors.
+Ray's processes read the `RAY_…` variables when they start, so on a cluster, set them before `ray start`.
+Recording lines of code adds a little overhead to each call, so it's off by default.
 
-Six questions, each with a tool that answers it:
+This chapter answers six questions, each with its own tool:
 
-![Six questions about a running program: what is slow, how is it going, who holds the memory, what waits for whom, what did it print, what waits for a place; with the tool for each](../img/ch19_questions.svg)
+![Six questions about a running program: what is slow, how fast does it work, who holds the memory, who waits for whom, what did it print, what waits for resources; with the tool for each](../img/ch19_questions.svg)
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred and five minutes, with `per_second` and `explain_pending` as homework.
-Begin with a question: your training is half as fast as yesterday; what do you look at first?
-Collect answers on the board, and at the end strike out those that would have cost a day.
-Most people begin by changing something.
+The run sheet plans a hundred and ten minutes, with `per_second` and `explain_pending` as homework.
+Start with a question: your training is half as fast as it was yesterday, so what do you look at first?
+Collect the answers on the board, and at the end, cross out those that would have cost a day.
+Most people start by changing something.
 """
 
 # %% [markdown]
 r"""
-## The stage that sets the pace has no gaps
+## The bottleneck is the stage with the busiest actor
 
-In this slow program, three **samplers** play on a slow simulator, 0.14 s a fragment, with a nap in place of real play.
-A **preparer** turns the frames into numbers in about a tenth of a second, and a **learner** learns from them in a hundredth.
-Every fragment goes through all three, and they work side by side.
+In this slow program, three **samplers** collect fragments of experience from a slow simulator.
+A fragment takes a sampler 0.14 s, and a sleep stands in for the simulator.
+A **preparer** turns the frames of a fragment into numbers in about a tenth of a second, and a **learner** learns from them in a hundredth.
+Every fragment passes through all three stages, and the stages work at the same time.
 The program has been slow since last week, and a colleague has already asked for a faster simulator.
 
-**Predict:** which of the three would you speed up?
+**Predict:** which of the three stages would you speed up?
 """
+
+# %% tags=["demo"]
+predict("stage_to_fix", ..., ["samplers", "preparer", "learner"])
 
 # %% tags=["demo"]
 program = given.Program(samplers=3)
@@ -92,54 +95,49 @@ given.name_rows(timeline(calls), calls).set_title(f"{fragments} fragments in {sl
 # %% [markdown]
 r"""
 Each row is one actor.
-The samplers have no gaps, but finish early; the learner waits most of the time; one actor works almost from beginning to end.
-Whatever the others do, the program ends when that row ends.
+The samplers' rows have no gaps, but they end early, and the learner waits most of the time.
+The preparer's row has almost no gaps, and the program ends soon after that row does.
 
-Here is the same in numbers:
+Here are the same records as numbers:
 """
 
 # %% tags=["demo"]
 table = pandas.DataFrame(calls)
 table["seconds"] = table.ended - table.started
 stages = table.groupby("name").seconds.agg(calls="size", longest="max", total="sum")
-stages["actors"] = table.groupby("name").actor_id.nunique()
+per_actor = table.groupby(["name", "actor_id"]).seconds.sum()
+stages["actors"] = per_actor.groupby("name").size()
+stages["busiest actor"] = per_actor.groupby("name").max()
 stages.round(2)
 
 # %% [markdown]
 r"""
-On a calm machine the samplers have both the longest calls and the most seconds in all; on a busy one the preparer may.
-Neither makes a bottleneck: three samplers share their seconds, and the preparer has its own alone.
-What counts is how long *one* actor of a stage is busy.
-Compare `total / actors`: the largest number sets the pace of the whole program.
+The samplers have the most seconds in total, and usually the longest calls.
+Neither makes them the [bottleneck](../docs/glossary.md#bottleneck), because three samplers share those seconds, while the preparer works alone.
+Each of these actors runs one call at a time, so the program can't finish before its busiest actor has.
+That's why the stage with the largest number in the last column sets the pace of the whole program.
 
-`ray.timeline("file.json")` writes the same records for `chrome://tracing` or [Perfetto](https://ui.perfetto.dev).
-They are good to look at, and hard to compute with.
-"""
+To look at such records, call `ray.timeline("file.json")`, which writes them for `chrome://tracing` or [Perfetto](https://ui.perfetto.dev).
 
-# %% [markdown]
-r"""
-Now write down how you found it, as a function of Ray's records.
-Each record is a dict with these keys, among others: `name` (`"Sampler.play"`), `kind`, `actor_id`, and `started` and `ended` in seconds.
-The kind is `"actor_call"`, or `"actor_creation"` for the making of an actor, which is no call.
-A stage is a class: an actor with several methods has to do them all.
-The check has programs of its own.
+Write `find_the_bottleneck`, which takes Ray's records of calls and returns the class of the busiest actor.
+Each record is a dict with these keys, among others: `name` (such as `"Sampler.sample"`), `kind`, `actor_id`, and `started` and `ended` in seconds.
+The kind is `"actor_call"`, or `"actor_creation"` for the creation of an actor, which isn't a call.
+An actor can have several methods.
+The check uses records of other programs.
 """
 
 
 # %%
 def find_the_bottleneck(calls):
-    """Return the name of the class whose actors are the busiest.
-
-    Its actors have spent the most seconds in calls on average: all their seconds, divided by the number of actors.
-    """
+    """Return the name of the class of the busiest actor: the one that has spent the most seconds in calls."""
     ### BEGIN SOLUTION
-    seconds, actors = {}, {}
+    seconds, classes = Counter(), {}
     for call in calls:
         if call["kind"] == "actor_call":
-            stage = call["name"].split(".")[0]
-            seconds[stage] = seconds.get(stage, 0) + call["ended"] - call["started"]
-            actors.setdefault(stage, set()).add(call["actor_id"])
-    return max(seconds, key=lambda stage: seconds[stage] / len(actors[stage]))
+            seconds[call["actor_id"]] += call["ended"] - call["started"]
+            classes[call["actor_id"]] = call["name"].split(".")[0]
+    [(busiest, _)] = seconds.most_common(1)
+    return classes[busiest]
     ### END SOLUTION
 
 
@@ -148,15 +146,16 @@ check("find_the_bottleneck", find_the_bottleneck)
 
 # %% [markdown] tags=["solution"]
 r"""
-Two shortcuts look right in this program and fail in the next.
-The longest call may be one of few.
-And the longest wait between `created` and `started` always points to the end of the pipeline, because everything here was launched at the start.
-If the actors of a stage are not equally busy, take the busiest one instead of the mean: one straggler is enough.
+Three shortcuts look right in this program and fail in the next one.
+The stage with the longest call may make only a few calls.
+The longest wait between `created` and `started` always points to the end of the pipeline, because everything here was launched at the start.
+And the mean over a stage's actors hides a straggler: if one of ten samplers gets twice the work, the program waits for that one.
 """
 
 # %% tags=["demo"]
 if passed("find_the_bottleneck"):
-    print("Here it is:", find_the_bottleneck(calls))
+    bottleneck = find_the_bottleneck(calls)
+    display(measured("stage_to_fix", {"Sampler": "samplers"}.get(bottleneck, bottleneck.lower())))
 
 # %%
 ### BEGIN SOLUTION
@@ -168,36 +167,38 @@ quiz("which_stage", which_stage)
 
 # %% [markdown]
 r"""
-## A profiler inside the actor finds the line
+## A profiler inside the actor finds the slow line
 
-The timeline names the actor.
-Which of its lines is slow?
-Python has a profiler, `cProfile`, but the code runs in another process.
-Every actor has a method `__ray_call__` that runs a function of yours in its process, with the actor as the first argument.
-Its name begins with an underscore because Ray may still change it.
+The timeline shows which actor is slow, but not which of its lines.
+Python has a profiler, `cProfile`, but it measures only its own process, and the slow code runs in another one.
+But every actor has a `__ray_call__` method, which runs a function of yours in the actor's process, with the actor as the first argument.
+(Names with underscores may change in a later Ray.)
 `given.profiled` is such a function: it runs one call under `cProfile`.
 
-`prepare` scales pixels, computes a weight for each frame with a mean, a distance and an exponential, and then a weighted mean over all frames of 84 × 84 pixels.
+`prepare` scales the pixels of all frames, computes a weight for each frame with a mean, a distance, and an exponential, and returns a weighted mean frame.
 A fragment has as many frames as your machine prepares in about a tenth of a second, so the program is slow on any machine.
 """
 
 # %% tags=["demo"]
-frames = program.samplers[0].play.remote(0, 0, program.frames)
+frames = program.samplers[0].sample.remote(0, 0, program.frames)
 print(ray.get(program.preparer.__ray_call__.remote(given.profiled, "prepare", frames)))
 
 # %% [markdown]
 r"""
 Look at `ncalls` and the top rows.
-They are one loop, which calls `scale` for every single pixel: a hundred thousand times and more for one fragment.
-`tottime` is the time within the function itself; `cumtime` includes what it calls.
-A profiler notes each call and so makes small functions look slower than they are.
-Trust it for the place; for seconds, use a clock.
+They belong to one loop, which calls `scale` for every single pixel, more than a hundred thousand times for one fragment.
+`tottime` is the time in the function itself, and `cumtime` includes the functions that it calls.
+`cProfile` does some work at each call, so it makes small functions look slower than they are: trust it for the place, and use a clock for the seconds.
 
-The mathematics, which looked expensive (`weights_of`), takes a few thousandths of a second.
-NumPy scales all pixels in one operation.
+`weights_of`, the math that looked expensive, takes only a few thousandths of a second.
+`scaled_at_once` scales all pixels in one NumPy operation.
 
-**Predict** the seconds of four runs: as it was; with a simulator twice as fast; with the pixels scaled at once; with both.
+**Predict:** the title of the timeline says how long the run took.
+How many seconds would it take with the old `scale` and a simulator that is twice as fast?
 """
+
+# %% tags=["demo"]
+predict("faster_simulator", ...)  # seconds
 
 
 # %%
@@ -208,66 +209,64 @@ def scaled_at_once(frames):
 
 # %% tags=["demo"]
 if passed("find_the_bottleneck"):
-    half = given.PLAY_SECONDS / 2
-    seconds = {"as it was": slow_seconds, "simulator\ntwice as fast": program.run(fragments, play=half)}
+    half = given.SIMULATOR_SECONDS / 2
+    seconds = {"as it was": slow_seconds, "simulator\ntwice as fast": program.run(fragments, simulator=half)}
     ray.get(program.preparer.use.remote(scaled_at_once))
     with recorded() as run:
-        seconds["pixels\nat once"] = program.run(fragments)
-    seconds["both"] = program.run(fragments, play=half)
+        seconds["all pixels\nat once"] = program.run(fragments)
+    seconds["both"] = program.run(fragments, simulator=half)
 
     figure, axes = plt.subplots(figsize=(7.5, 3.4), constrained_layout=True)
     axes.bar(list(seconds), list(seconds.values()), color=["#94a3b8", "#db2777", "#2563eb", "#2563eb"])
     for place, value in enumerate(seconds.values()):
         axes.annotate(f"{value:.2f} s", (place, value), xytext=(0, 3), textcoords="offset points", ha="center")
-    axes.set(title="Fix the stage that sets the pace", ylabel=f"seconds for {fragments} fragments")
+    axes.set(title="Fix the bottleneck first", ylabel=f"seconds for {fragments} fragments")
     axes.margins(y=0.15)
+    display(measured("faster_simulator", seconds["simulator\ntwice as fast"]))
 
 # %% [markdown]
 r"""
-The faster simulator alone saves little or nothing, and on a busy machine may even seem to lose: its fragments wait for the preparer.
-Once the pixels are fixed it pays, because now the samplers set the pace.
-So measure again after every repair: the bottleneck has moved.
+On its own, the faster simulator saves little or nothing, because its fragments only wait longer for the preparer.
+After the fix in the preparer, it does help, because now the samplers set the pace.
+So measure again after each fix, because the bottleneck may have moved.
 """
 
 # %% tags=["demo"]
 if passed("find_the_bottleneck"):
-    print("Now it is:", find_the_bottleneck(given.ended(run)))
+    print("The bottleneck is now:", find_the_bottleneck(given.ended(run)))
 
 # %% [markdown]
 r"""
-A busy or stuck process does not answer `__ray_call__`: the call waits in its queue.
-Further down you will read such processes' stacks from outside.
+While an actor is busy or stuck, `__ray_call__` waits in the actor's queue, so you'll soon read the stacks of such processes from outside.
 """
 
 # %% [markdown]
 r"""
 ## A reserved CPU costs as much as a busy one
 
-A CPU that an actor has **reserved** is taken: no other task gets it, whether the actor computes or not.
-The records of the slow run say how long each actor had a call to work on; the operating system says how many CPU seconds its process computed.
-That gives three numbers for each class: `reserved` (`num_cpus` times the seconds of the run), reserved while a call was running (`in calls`), and `computed`.
-A sampler reserves half a CPU, the preparer and the learner one each: three and a half in all.
+If an actor has **reserved** a CPU, no other task gets it, whether the actor computes or not.
+A sampler reserves half a CPU, and the preparer and the learner reserve one each, so the slow program reserves three and a half CPUs.
+The plot compares three numbers for each class: `reserved` (`num_cpus` times the seconds of the run), the part that was reserved `in calls`, and the CPU seconds that the processes `computed`, as the operating system counts them.
 """
 
 # %% tags=["demo"]
-price = 0.05  # dollars for a CPU and an hour; put in what yours cost
+price = 0.05  # dollars per CPU and hour; put in what yours cost
 cost = given.costs(calls, used_before, used_after, slow_seconds)
-share = cost.computed.sum() / cost.reserved.sum()
+fraction = cost.computed.sum() / cost.reserved.sum()
 hour = cost.reserved.sum() / slow_seconds * price
-print(f"{hour:.2f} dollars an hour, {hour * (1 - share):.2f} of them for CPUs that did not compute")
+print(f"{hour:.2f} dollars per hour, {hour * (1 - fraction):.2f} of them for CPUs that computed nothing")
 axes = cost.plot.barh(figsize=(8, 3), color=["#cbd5e1", "#93c5fd", "#2563eb"], width=0.75)
-axes.set(xlabel="CPU seconds", title=f"{share:.0%} of what was reserved was computed")
-axes.invert_yaxis()  # the first on top, as in the legend
+axes.set(xlabel="CPU seconds", title=f"The program used {fraction:.0%} of the CPU time that it reserved")
+axes.invert_yaxis()  # the first one on top, as in the legend
 # %% [markdown]
 r"""
-The samplers nap, like a simulator that waits for something else; for that, even half a CPU is too much.
-The learner waits for the preparer, and its CPU is reserved all the same.
-What helps, in this order:
+The samplers sleep, like a simulator that waits for another machine, so even half a CPU is too much for each of them.
+The learner waits for the preparer, and its CPU is reserved the whole time.
+You can pay less in three ways; try them in this order:
 
-1. **end actors that have nothing more to do**; an idle one holds its CPUs, and keeps an autoscaler from giving the node back (chapter 4);
-2. **reserve what is used**: a stage that mostly waits takes `num_cpus=0.1`;
-3. **balance the stages**: for every second the bottleneck loses, you pay for all the others as well.
-   The repair above made the run shorter *and* cheaper.
+1. **Stop actors that have nothing left to do.** An idle actor keeps its CPUs reserved, so an autoscaler can't remove its node (Chapter 4).
+2. **Reserve what you use.** For a stage that mostly waits, `num_cpus=0.1` is enough.
+3. **Fix the bottleneck.** While the other stages wait for it, you pay for their CPUs, too.
 """
 
 # %%
@@ -280,10 +279,11 @@ quiz("what_idle_costs", what_idle_costs)
 
 # %% [markdown]
 r"""
-## A number that only grows shows how the work is going
+## The rate of a counter shows how fast a program works
 
-On every node an agent offers the node's numbers as a page of plain text in the format of **Prometheus**, a program that fetches such pages every few seconds and keeps them.
-You can fetch the page yourself.
+On each node, an agent publishes the node's metrics as a page of plain text.
+**Prometheus** is a program that [scrapes](../docs/glossary.md#scrape) such pages: it fetches them every few seconds and stores the numbers.
+You can fetch the page yourself:
 """
 
 # %% tags=["demo"]
@@ -296,21 +296,22 @@ for sample in [sample for family in families.values() for sample in family.sampl
 
 # %% [markdown]
 r"""
-A line is a name, labels in braces, and a number; the numbers of one name and labels over time are a **series**.
-Two kinds matter most: a **gauge** goes up and down, like the CPUs in use; a **counter** only grows.
-Unlike the dashboard, the page asked for no token: anyone who reaches the port can read it.
+Each line has a name, labels in braces, and a number.
+The numbers with the same name and labels, scrape after scrape, form a [time series](../docs/glossary.md#time-series).
+Two kinds of metric matter most: a [gauge](../docs/glossary.md#gauge) goes up and down, like the number of CPUs in use, and a [counter](../docs/glossary.md#counter) only grows.
+Unlike the dashboard, the page asks for no token, so anyone who can reach the port can read it.
 
-The learner has a counter of its own, three lines in its class:
+The learner has a counter of its own, which takes three lines in its class:
 
 ```python
 from ray.util.metrics import Counter
 
-self.learned = Counter("learned_fragments", description="Fragments taken.")  # in __init__
+self.learned = Counter("learned_fragments", description="Fragments learned from.")  # in __init__
 self.learned.inc()  # in update
 ```
 
-On the page it is called `ray_learned_fragments_total`.
-Now run the slow program once more, fix it while it runs, and scrape the page meanwhile.
+On the page, it's called `ray_learned_fragments_total`.
+The next cell runs the slow program again, fixes it halfway through, and scrapes the page the whole time.
 """
 
 # %% tags=["demo"]
@@ -343,26 +344,25 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-The curve has steps because each process reports once a second.
-Its height means little: it counts from the process's start.
-The **slope** is the speed, and it changes when the program does.
-So dashboards rarely show a counter; they show its *rate*.
+The curve has steps because each process reports only once per second.
+Its height depends on when the process started, but its **slope** is the speed, and you can see it change at the fix.
+That's why dashboards usually show a counter's *rate*.
 
-Rates have two catches, and both come from processes that come and go.
-Every worker has a series of its own, with its label `WorkerId`, so a new worker brings a new series, which began at 0.
-And when a process starts again, so does its counter, at 0: the number *falls*, although nothing was undone.
+When processes come and go, a rate is easy to get wrong.
+Each worker has its own series, with its own `WorkerId` label, so a new worker adds a series that started at 0.
+And when a process restarts, its counter restarts at 0, so the number *falls* although no work was undone.
 
-`per_second` computes a rate that handles both.
-`scrapes` is a list of `[time, page]`, oldest first.
+Write `per_second`, which handles both.
+It takes `scrapes`, a list of `[time, page]` pairs with the oldest first, and the counter's name, and it returns the counter's rate.
 """
 
 
 # %%
 def per_second(scrapes, name):
-    """Return the growth of the counter `name` in a second, all its series together, from the first scrape to the last.
+    """Return how much the counter `name` grew per second, summed over its series, from the first scrape to the last.
 
-    `name` is written as on the page (`ray_…_total`), and a page is text. A series that appears later began at 0, after
-    the scrape before; one that falls was started again at 0.
+    `name` is written as on the page (`ray_…_total`), and each page is a text. A series that isn't in the first scrape
+    started at 0, after the scrape before its first one. If a series falls, its process has restarted it at 0.
     """
     ### BEGIN SOLUTION
     def series(page):
@@ -383,8 +383,9 @@ check("per_second", per_second)
 
 # %% [markdown] tags=["solution"]
 r"""
-Rate first and sum last: if you add up the series before you take differences, every new start becomes a loss.
-Prometheus' `sum(rate(...))` works in this order, but counts a new series only from its first scrape, because it cannot know that the series began at 0.
+Compute the growth of each series first, and sum last: if you sum first, every restart looks like a loss.
+In Prometheus, `sum(rate(...))` works in this order.
+By default, though, it counts a new series only from its first scrape, because it doesn't know that the series started at 0.
 """
 
 # %% tags=["demo"]
@@ -393,17 +394,21 @@ if passed("find_the_bottleneck") and passed("per_second"):
     halves["after"] = [page for page in pages if page[0] > fixed]
     for title, part in halves.items():
         if len(part) > 1:  # a rate takes two scrapes
-            print(f"{title:6} {per_second(part, 'ray_learned_fragments_total'):5.1f} fragments a second")
+            print(f"{title:6} {per_second(part, 'ray_learned_fragments_total'):5.1f} fragments per second")
 
 # %% [markdown]
 r"""
-## `ray memory` says what holds a reference
+## `ray memory` shows what keeps an object in memory
 
-An object stays in the store as long as *any* process holds a reference to it (chapter 2).
-Here an archive records which fragments there were, and the program forgets its own references after every round.
+An object stays in the store as long as *any* process holds a reference to it (Chapter 2).
+Below, an archive actor records which fragments there were.
 
-**Predict:** after ten fragments of 0.4 MB, one after the other, each forgotten, how many MB are in the store?
+**Predict:** a loop creates ten fragments of 0.4 MB, one after the other, and deletes its reference to each one before it creates the next.
+How many MB are in the store at the end?
 """
+
+# %% tags=["demo"]
+predict("mb_in_store", ...)  # MB
 
 
 # %% tags=["demo"]
@@ -414,32 +419,33 @@ class Archive:
     def __init__(self):
         self.fragments = []
 
-    def note(self, fragment):
-        """Note a fragment: a list with its reference."""
+    def add(self, fragment):
+        """Add a fragment: a list with its reference."""
         self.fragments.append(fragment)
 
     def clear(self):
-        """Forget them all."""
+        """Remove all of them."""
         self.fragments.clear()
 
 
 # %% tags=["demo"]
 from coursekit import stores
 
-player, archive = program.samplers[0], Archive.remote()
+sampler, archive = program.samplers[0], Archive.remote()
 for seed in range(10):
-    fragment = player.play.remote(seed, 0)
-    ray.get(archive.note.remote([fragment]))
+    fragment = sampler.sample.remote(seed, 0)
+    ray.get(archive.add.remote([fragment]))
     brightest = ray.get(fragment).max()
     del fragment
 print(f"{stores()[0]['bytes'] / 1e6:.1f} MB in the store")
+measured("mb_in_store", stores()[0]["bytes"] / 1e6)
 
 # %% [markdown]
 r"""
-Nothing was freed, and nothing in this notebook shows why: its own references are gone.
-In a training run of days this is the slow death: memory grows, then Ray spills to disk, then the disk is full.
-Ask Ray what holds the objects.
-The command asks every process, and groups by the line that made a reference; `summaries` keeps the sums and leaves out the single references:
+Nothing was freed, and the notebook doesn't show why: its own references to the ten are gone.
+Over days, such a leak is fatal: when the store is full, Ray spills objects to disk, and then the disk fills up, too.
+`ray memory` collects the references of every process, and can group them by the line that created them.
+`given.summaries` prints only the total of each group:
 """
 
 # %% tags=["demo"]
@@ -448,19 +454,19 @@ print(given.summaries(text))
 
 # %% [markdown]
 r"""
-The ten came in as an *argument of an actor's call*, of `Archive.note`, and were kept.
-A reference *inside a list* arrives as a reference, not a value; storing it keeps the object alive.
-The other line is a surprise: a call from a cell of this notebook (a file whose name is a number is a cell).
-It is `frames`, the fragment for the profiler, which the variable still holds.
-In a notebook, variables and `Out[…]` are the usual suspects.
-Without `RAY_record_ref_creation_sites`, you would see processes and no places.
+The ten objects arrived in the archive as an *argument of an actor call*, `Archive.add`, and stayed there.
+A reference *inside a list* arrives as a reference, not as its value, and while the archive stores it, the object stays in memory.
+You may not have expected the other line, a call from a cell of this notebook (a file whose name is a number is a cell).
+It created `frames`, the fragment for the profiler, and the variable still holds the reference.
+In a notebook, suspect variables and `Out[…]`.
+Without `RAY_record_ref_creation_sites`, `ray memory` shows processes, but no lines of code.
 
-The repair is to keep what you need, a number or a name, not the reference.
+To fix such a leak, store what you need, such as a number or a name, instead of the reference.
 """
 
 # %% tags=["demo"]
 ray.get(archive.clear.remote())
-frames = None  # the variable lets go
+frames = None  # the variable's reference is gone
 end = time.monotonic() + 10
 while stores()[0]["bytes"] > 1e5 and time.monotonic() < end:
     time.sleep(0.1)
@@ -470,33 +476,33 @@ program.stop()  # to run cells above again: program = given.Program(samplers=3)
 
 # %% [markdown]
 r"""
-## When nothing is pending, processes wait for each other
+## If nothing is pending, look for calls that wait for each other
 
-The program below takes one step: a **trainer** asks a player for a fragment, and the player first asks the trainer for its newest weights.
-Each works when tested alone.
+The program below does one training step: a **trainer** asks a sampler for a fragment, and the sampler first asks the trainer for its latest weights.
+Each of them works when you test it alone.
 """
 
 
 # %% tags=["demo"]
 @ray.remote
 class Trainer:
-    """Trains on what a player plays."""
+    """Trains on what a sampler collects."""
 
-    def step(self, player, me):
-        """Return what the player has played."""
-        return ray.get(player.play.remote(me))
+    def step(self, sampler, me):
+        """Return what the sampler has collected."""
+        return ray.get(sampler.sample.remote(me))
 
     def weights(self):
-        """Return the newest weights."""
+        """Return the latest weights."""
         return [0.1, 0.2]
 
 
 # %% tags=["demo"]
 @ray.remote
-class Player:
-    """Plays with the newest weights."""
+class Sampler:
+    """Collects experience with the latest weights."""
 
-    def play(self, trainer):
+    def sample(self, trainer):
         """Return the number of weights."""
         print("asking for weights")
         weights = ray.get(trainer.weights.remote())
@@ -505,36 +511,42 @@ class Player:
 
 
 # %% tags=["demo"]
-actors = {"trainer": Trainer.remote(), "player": Player.remote()}
+actors = {"trainer": Trainer.remote(), "sampler": Sampler.remote()}
 stack_files = {name: os.path.join(new_folder(), name) for name in actors}
 pids = {
     name: ray.get(actor.__ray_call__.remote(given.answer_stack_requests, stack_files[name]))
     for name, actor in actors.items()
 }
-step = actors["trainer"].step.remote(actors["player"], actors["trainer"])
+step = actors["trainer"].step.remote(actors["sampler"], actors["trainer"])
 ready, _ = ray.wait([step], timeout=budget(5, 2))
 print("done" if ready else "no result")
 
 # %% [markdown]
 r"""
-It hangs: no error, no time-out, and it would still hang tomorrow.
-You could kill it, but then you would know nothing.
-Ask first, from the outside in.
+The program hangs: there's no error and no timeout, and it would still hang tomorrow.
+If you kill it, you lose the evidence, so look at it first, from the outside in.
 
-**Predict** what `ray status` says: is a CPU missing?
+**Predict:** how many of the four CPUs does `ray status` show as used?
 """
+
+# %% tags=["demo"]
+predict("cpus_used", ...)  # of 4
 
 # %% tags=["demo"]
 from coursekit.given.nodes import ray_status
 
-ray_status(until=" 0.0/4.0 CPU")  # only waits: Ray renews its report every five seconds
+ray_status(until=" 0.0/4.0 CPU")  # only waits, because Ray updates its report every five seconds
 print(given.shell("ray status").partition("Resources\n")[2].strip("-\n"))  # in a terminal: ray status
+measured("cpus_used", 4 - ray.available_resources().get("CPU", 0))
 
 # %% [markdown]
 r"""
-All CPUs are free and nothing is pending, so neither a larger machine nor an autoscaler would help.
-Then what is running?
-`list_tasks` is the state API (chapter 6); in a terminal, use `ray list tasks --filter "state!=FINISHED"`, since without a filter it lists the first hundred, ended or not.
+All CPUs are free, because these actors don't set `num_cpus` and so reserve none while they run (Chapter 4).
+Nothing is pending either, so neither a larger machine nor an autoscaler would help.
+
+Which calls are running?
+`list_tasks` is part of the state API (Chapter 6).
+In a terminal, use `ray list tasks --filter "state!=FINISHED"`, because it lists only a hundred tasks, and without a filter, they include finished ones.
 """
 
 # %% tags=["demo"]
@@ -542,16 +554,15 @@ given.wait_for_reports(of=3)  # processes report the states of tasks at interval
 rows = list_tasks(filters=[("state", "!=", "FINISHED"), ("state", "!=", "FAILED")], detail=True)
 names = {row.task_id: row.name for row in rows}
 pandas.DataFrame(
-    {"task": row.name, "state": row.state, "asked for by": names.get(row.parent_task_id, "this notebook")}
-    for row in rows
+    {"task": row.name, "state": row.state, "called by": names.get(row.parent_task_id, "this notebook")} for row in rows
 )
 
 # %% [markdown]
 r"""
-Two calls are RUNNING, and one was SUBMITTED_TO_WORKER: it lies in its actor's queue.
-RUNNING only means that the function has begun.
-Does it compute, or does it wait?
-The metrics know: they count tasks that wait in `ray.get` as a state of their own.
+Two calls are RUNNING, and one is SUBMITTED_TO_WORKER, which means that it's in its actor's queue.
+RUNNING only means that the function has started.
+Is it computing, or is it waiting?
+The metrics can tell you, because they count the tasks that wait in `ray.get` separately, as RUNNING_IN_RAY_GET.
 """
 
 # %% tags=["demo"]
@@ -563,32 +574,33 @@ for family in text_string_to_metric_families(page):
 
 # %% [markdown]
 r"""
-Both wait.
-On which line, and for what?
-What a process prints ends up in a file on its node, and the last line says how far the process came.
-`ray logs actor --id …` and the dashboard show the same files; if several Rays share a machine, that may fail, as the traps say.
+Both are waiting.
+That alone isn't a hang, because a healthy call waits in `ray.get`, too, until its result arrives.
+So find out on which line each of them waits, and for what.
+Whatever a process prints ends up in a file on its node, and the last line shows how far the process got.
+`ray logs actor --id …` and the dashboard show the same files, although `ray logs` may fail if several Rays share a machine (see *Traps*).
 """
 
 # %% tags=["demo"]
-log = given.log_of(actors["player"])
-print(f"{len(list(log.parent.iterdir()))} files in the folder; the player's is {log.name[:14]}…{log.name[-12:]}")
+log = given.log_of(actors["sampler"])
+print(f"{len(list(log.parent.iterdir()))} files in the folder; the sampler's is {log.name[:14]}…{log.name[-12:]}")
 print("its last line:", log.read_text().splitlines()[-1])
 
 # %% [markdown]
 r"""
-And now the stacks: for each process, the line where it is *at this moment*, and the calls that led there.
-These two actors were told, right after they were made, to write their stack to a file on the signal `SIGUSR1`.
-That is Python's own `faulthandler.register`, and it works however stuck the process is.
-In the `__init__` of your own actors, two lines do it, with imports of `faulthandler`, `os` and `signal`:
+Finally, read the stacks: for each process, the line that it's on *at this moment*, and the calls that led there.
+The cell that created these two actors also told them to write their stacks to a file at every `SIGUSR1` signal, with `faulthandler.register` from Python's standard library.
+That works even if the process is stuck.
+In the `__init__` of your own actors, it takes two lines:
 
 ```python
-self.stacks = open(f"/tmp/stacks-{os.getpid()}.txt", "w")  # an attribute: the file has to stay open
+self.stacks = open(f"/tmp/stacks-{os.getpid()}.txt", "w")  # an attribute, because the file has to stay open
 faulthandler.register(signal.SIGUSR1, file=self.stacks)
 ```
 
-Then `kill -USR1 4711` in a shell writes them; 4711 is the number in the file's name, and the `pid` in `ray list actors --detail`.
-The file then has all the process's threads, with Ray's own lines; `given.stack_of` leaves those out.
-Send the signal only to a process that has registered: it *ends* any other.
+Then `kill -USR1 4711` in a shell writes the stacks of process 4711, where 4711 is the actor's `pid` in `ray list actors --detail`.
+The file also has the other threads and Ray's own lines, which `given.stack_of` leaves out.
+Send this signal only to a process that has registered a handler, because it *kills* any other.
 """
 
 # %% tags=["demo"]
@@ -597,52 +609,41 @@ for name, pid in pids.items():
 
 # %% [markdown]
 r"""
-Read both together, and the circle closes:
+Together, the two stacks show a circle:
 
-![A trainer waits for a player, which waits for the trainer: both are RUNNING and no CPU is missing](../img/ch19_circle.svg)
+![A trainer waits for a sampler, which waits for the trainer: both calls are RUNNING and no CPU is missing](../img/ch19_circle.svg)
 
-An actor without threads or `async` runs one call at a time.
-`weights` begins when `step` has ended; `step` ends when `play` has; `play` ends when `weights` has.
-In chapter 4 a deadlock was about CPUs, and `ray status` showed it.
-This one asks for nothing, so only calls and stacks show it.
+By default, an actor runs one call at a time.
+`weights` can't start before `step` returns, `step` can't return before `sample` does, and `sample` can't return before `weights` does.
+The deadlock in Chapter 4 was about CPUs, and `ray status` showed it.
+This one involves no resources, so only calls and stacks show it.
 
-Three ways out, best first.
-**Pass along what the player needs**: the trainer gives its weights as an argument, and the player never calls back.
-**Do not wait inside** `step`: return the reference.
-Or give `weights` a **concurrency group** of its own (chapter 3), so that it can run beside `step`.
-Here is the first:
+You can break the circle in three ways, and the first one is the best:
+
+1. **Pass what the sampler needs.** The trainer passes its weights as an argument, and the sampler never calls back.
+2. **Don't wait inside `step`.** Return the reference instead.
+3. **Give `weights` a concurrency group of its own** (Chapter 3), so that it can run while `step` waits.
+
+Here is the first way:
 """
 
 
 # %% tags=["demo"]
 @ray.remote
-class CalmPlayer:
-    """Plays with the weights that it is given."""
+class SamplerWithoutCalls:
+    """Collects experience with the weights that it's given."""
 
-    def play(self, weights):
+    def sample(self, weights):
         """Return the number of weights."""
         return len(weights)
 
 
 for actor in actors.values():
     ray.kill(actor)
-trainer, calm = Trainer.remote(), CalmPlayer.remote()
-print("done:", ray.get(calm.play.remote(trainer.weights.remote())))
+trainer, fixed_sampler = Trainer.remote(), SamplerWithoutCalls.remote()
+print("done:", ray.get(fixed_sampler.sample.remote(trainer.weights.remote())))
 ray.kill(trainer)
-ray.kill(calm)
-
-# %% [markdown]
-r"""
-With a Ray of your own, the same five looks are:
-
-| look | in a terminal |
-|---|---|
-| resources | `ray status` |
-| calls | `ray list tasks --filter "state!=FINISHED"` |
-| metrics | the family `ray_tasks` on the metrics page, state `RUNNING_IN_RAY_GET` |
-| logs | `ray logs actor --id …` |
-| stacks | `kill -USR1 PID`, for actors that have registered; else `ray stack` |
-"""
+ray.kill(fixed_sampler)
 
 # %%
 ### BEGIN SOLUTION
@@ -654,32 +655,32 @@ quiz("nothing_pending", nothing_pending)
 
 # %% [markdown] tags=["notes"]
 r"""
-A break fits here.
-Ask for the longest hang that anyone has had, and how it was found.
-Usually by waiting, killing, adding prints, and waiting again; ask which of the five looks above would have ended it.
+This is a good place for a break.
+Ask for the longest hang that anyone has had, and how they found the cause.
+Usually they waited, killed the program, added prints, and waited again; ask which of the five steps would have found it.
 """
 
 # %% [markdown]
 r"""
-## Two samples of a stack tell a hang from slow work
+## Stack samples tell slow, waiting, and hung processes apart
 
-A colleague hands you two programs, both running, and leaves for the holidays.
-The `shelf` should fill with fragments of experience, and the `saver` should write weights into a file; each is one actor call.
-Neither call has come back or printed anything, and no one remembers an error.
-You need not have seen the code: `given.hand_over` starts both as they were handed over.
+A colleague leaves you three running programs and goes on vacation.
+The `shelf` should fill with fragments of experience, the `saver` should write weights to a file, and the `report` should return how many fragments the shelf has.
+Each of them is an actor with one call, and none of the calls has returned or printed anything.
+You don't need to know the code: `given.hand_over` starts the programs as your colleague left them.
 """
 
 # %% tags=["demo"]
 programs = given.hand_over()
-ready, waiting = ray.wait([each.call for each in programs.values()], num_returns=2, timeout=budget(3, 1))
-print(f"{len(ready)} calls have ended, {len(waiting)} have not")
+ready, waiting = ray.wait([each.call for each in programs.values()], num_returns=3, timeout=budget(3, 1))
+print(f"{len(ready)} calls have finished, {len(waiting)} have not")
 
 # %% [markdown]
 r"""
-This time the actors are not yours, so a tool has to look in from outside.
-**py-spy** stops a running Python for a few milliseconds, reads its memory, and finds the stack there.
-`ray stack` calls it for every worker on the machine, under `sudo`, and on Linux with the lines of C and C++, which the cell leaves out.
-Many systems let only an administrator look into other processes, a Mac always asks for `sudo`, and containers often forbid it; the cells then say so.
+You can't change these programs, so you need a tool that looks in from outside.
+**py-spy**, a [sampling profiler](../docs/glossary.md#sampling-profiler), pauses a running Python process for a few milliseconds, reads its memory, and finds the stack there.
+`ray stack` runs py-spy under `sudo` on every worker of the machine, and on Linux it adds the lines of C and C++ code, which the next cell leaves out.
+Many systems allow this only with `sudo`, as macOS always does, and containers often forbid it; if yours refuses, the cells say so.
 """
 
 # %% tags=["demo"]
@@ -691,48 +692,87 @@ for name, program in programs.items():
 
 # %% [markdown]
 r"""
-Each thread has a line of its own, with `active` for one that computes and `idle` for one that waits; below it are the calls, the innermost first.
-Besides the main thread, where your code runs, a worker has Ray's threads; between your frames are Ray's, from files whose path begins with `ray/`.
+Each thread is listed as `active` if it computes and as `idle` if it waits, with its calls below, the innermost first.
+The actor's methods run in the main thread, and Ray's own frames, from files in `ray/`, are in between.
 
-**Predict** from this one look: which program hangs, and which is only slow?
+**Predict:** which of the three calls will never return?
+"""
 
-One sample can deceive: every program stands *somewhere* when you look, and a slow one may just be waiting.
-So look ten times.
-`given.sample_stacks` does that, a tenth of a second apart; if the system refuses py-spy, it uses the signal of the last section.
-Each sample is a dict: `active` says whether the program went on computing after the look, and `frames` are those of its main thread, the innermost first, each a dict with `function`, `file` and `line`.
+# %% tags=["demo"]
+predict("never_returns", ..., ["shelf", "saver", "report"])
+
+# %% [markdown]
+r"""
+One sample isn't enough, because a slow process may just be waiting at that moment.
+`given.sample_stacks` takes ten, a tenth of a second apart; if your system refuses py-spy, it uses the signal from the previous section.
+Each sample is a dict: `active` says whether the process computed right after it was sampled, and `frames` lists the frames of the main thread, the innermost first, each a dict with `function`, `file`, and `line`.
+
+Stacks show *that* a process waits, and Ray's records can show *for whom*, because they contain every unfinished call and its caller.
+`given.waits_for` reads these records and returns a [wait-for graph](../docs/glossary.md#wait-for-graph): `{"report": "shelf"}` means that a call from `report` to `shelf` hasn't finished.
 """
 
 # %% tags=["demo"]
 samples = {name: given.sample_stacks(program.pid, program.stacks) for name, program in programs.items()}
+waits_for = given.waits_for(programs)
 for name, seen in samples.items():
     print(name, [sample["active"] for sample in seen], seen[0]["frames"][0])
+print("waits for:", waits_for)
 for program in programs.values():
-    ray.kill(program.actor)  # the samples are enough; the shelf would keep a CPU busy
+    ray.kill(program.actor)  # the samples are enough, and the shelf would keep a CPU busy
 
 # %% [markdown]
 r"""
-Write down how you read them.
-A program **hangs** if it computed in none of the samples, and all their stacks are the same, line by line.
-Everything else is **slow**: it moves, or it computes.
-An endless loop counts as slow here, and stays slow; more samples tell.
+Write `diagnose`, which takes the `samples` of each process, `waits_for`, and `own`, the names of the program's own files.
+For each process, it returns a verdict and a function.
+There are three verdicts:
 
-The place is a function in the program's own files: from each sample take the innermost frame whose file is in `own`, and then the most frequent function.
-You cannot fix library frames, and a sample without a frame of your own says nothing about the place.
-The check has programs of its own.
+- `"slow"`: the process computed in at least one sample, or its stacks aren't all the same, line by line.
+  An endless loop counts as slow, too.
+- `"hung"`: the process isn't slow, and its chain of waits runs into a circle.
+  Go from the process to the one that it waits for, then to the one that this one waits for, and so on.
+  If you come to a process for the second time, and none of those on the way is slow, nothing can ever wake them.
+- `"waiting"`: the process isn't slow, and its chain ends.
+  It may end at a slow process, whose result can still come.
+  It may also end at a process that waits for none of the others, but for a lock, a reply, or a sleep, and stacks can't tell you whether that will come.
+
+The circle may not contain the process where you started, so remember where you've been.
+
+The function shows you where to look in the code.
+In each sample that has one, take the innermost frame whose file is in `own`, and return the function that comes up in the most samples.
+The check uses samples of other programs.
 """
 
 
 # %%
-def diagnose(samples, own):
-    """Return (verdict, function): "hung" or "slow", and the function of the files `own` where the samples most often were."""
+def diagnose(samples, waits_for, own):
+    """Return {name: (verdict, function)} for each process in `samples`.
+
+    The verdict is "slow", "waiting" or "hung". The function is the one, in the files `own`, where most samples are.
+    """
     ### BEGIN SOLUTION
-    first = samples[0]["frames"]
-    moves = any(sample["active"] or sample["frames"] != first for sample in samples)
-    places = Counter()
-    for sample in samples:
-        own_frames = [frame["function"] for frame in sample["frames"] if frame["file"] in own]
-        places.update(own_frames[:1])
-    return "slow" if moves else "hung", places.most_common(1)[0][0]
+    def is_slow(name):
+        first = samples[name][0]["frames"]
+        return any(sample["active"] or sample["frames"] != first for sample in samples[name])
+
+    def verdict(name):
+        if is_slow(name):
+            return "slow"
+        visited = set()
+        while name in waits_for and not is_slow(name):
+            if name in visited:
+                return "hung"
+            visited.add(name)
+            name = waits_for[name]
+        return "waiting"
+
+    def place(name):
+        places = Counter()
+        for sample in samples[name]:
+            own_frames = [frame["function"] for frame in sample["frames"] if frame["file"] in own]
+            places.update(own_frames[:1])
+        return places.most_common(1)[0][0]
+
+    return {name: (verdict(name), place(name)) for name in samples}
     ### END SOLUTION
 
 
@@ -741,26 +781,27 @@ check("diagnose", diagnose)
 
 # %% [markdown] tags=["solution"]
 r"""
-You have written a *sampling profiler*: count where a program stands, and the counts are shares of its time.
-`py-spy record` and `py-spy top` do it a hundred times a second and hardly slow the program down; `cProfile`, which notes every call, does.
+Databases look for deadlocks in the same way: they search their wait-for graph for a circle.
+And `place` is a small sampling profiler: it counts where a process is, and the counts show where its time goes.
+`py-spy record` and `py-spy top` sample a hundred times per second from outside the process, so they slow it down much less than `cProfile`, which runs at every call.
 """
 
 # %% tags=["demo"]
 if passed("diagnose"):
-    for name, seen in samples.items():
-        verdict, function = diagnose(seen, ["handed_over.py"])
-        print(f"{name}: {verdict}, in {function}")
+    for name, (verdict, function) in diagnose(samples, waits_for, ["handed_over.py"]).items():
+        print(f"{name} is {verdict} (in {function})")
 
 # %% [markdown]
 r"""
-Now open `coursekit/given/handed_over.py`, but only these two functions.
-The shelf compares a new fragment with every one it has; a `set` of tuples would know at once.
-The saver waits for a lock, and the stack cannot say who has it; in this actor nothing else is running.
+Now open `coursekit/given/handed_over.py`, but read only these three functions.
+The `shelf` compares each new fragment with all those that it has, instead of looking it up in a `set` of tuples.
+The `report` is healthy: its call is next in line when the shelf's call returns.
+The `saver` waits for a lock, and that's a [hang](../docs/glossary.md#hang) only if nobody will ever release the lock.
+A stack doesn't say who holds it.
 
-For such a question you want the *values*.
-That is what a **debugger** is for: write `breakpoint()` where you want to stop, and run the program again.
-A Ray worker that reaches that line waits for you: for VS Code with the extension *Ray Distributed Debugger* or, with `RAY_DEBUG=legacy` in its environment, for `ray debug` in a terminal.
-Here are the actor with a breakpoint, the colleague's two calls, and what you would type.
+To find out, you need the *values* of variables, and a **debugger** shows them: write `breakpoint()` where you want to stop, and run the program again.
+A Ray worker that reaches this line waits until you connect, from VS Code with the *Ray Distributed Debugger* extension or, if `RAY_DEBUG=legacy` is in the worker's environment, from a terminal with `ray debug`.
+The next cells add a breakpoint, repeat your colleague's two calls, and print what you would type.
 """
 
 
@@ -774,7 +815,7 @@ class WatchedSaver(Saver):
 
     def save(self, path, weights):
         """Return the number of weights in the file."""
-        breakpoint()  # noqa: T100  that is the point
+        breakpoint()  # noqa: T100  stopping here is the point
         return super().save(path, weights)
 
 
@@ -783,54 +824,94 @@ watched = WatchedSaver.remote()
 for path in ("no/such/folder/1.json", "/dev/null"):
     call = watched.save.remote(path, [0.1, 0.2])
     print(given.at_breakpoint(["p path", "p self.lock", "c"]))  # c: continue
-    print("ended" if ray.wait([call], timeout=1)[0] else "has not come back", end="\n\n")
-
-# %% [markdown]
-r"""
-Before the first call the lock is `unlocked`, and before the second it is `locked`, though nothing runs: the first call left it so.
-It raised between `acquire` and `release`, the colleague's program caught the error and went on, and the lock stayed locked.
-`with self.lock:` releases it whatever happens.
-
-You cannot send a process that hangs *now* to a breakpoint, but `py-spy dump --locals` shows the variables of its stack.
-"""
-
-# %% tags=["demo"]
+    print("finished" if ray.wait([call], timeout=1)[0] else "has not returned", end="\n\n")
 ray.kill(watched)
 
 # %% [markdown]
 r"""
-## Five reasons to be PENDING
+Before the second call, the lock is `locked`, although no other call is running: the first call raised an exception between `acquire` and `release`, and your colleague's program caught the exception and went on.
+So only the call that waits for the lock could release it: the saver waits for itself.
+`with self.lock:` would have released the lock in any case.
 
-A task that has not begun yet waits for something, and what you do depends on what that is:
+Add that wait, and ask your function again:
+"""
 
-| word | it waits because | what helps |
+# %% tags=["demo"]
+if passed("diagnose"):
+    for name, (verdict, function) in diagnose(samples, waits_for | {"saver": "saver"}, ["handed_over.py"]).items():
+        print(f"{name}: {verdict}, in {function}")
+measured("never_returns", "saver")
+
+# %% [markdown]
+r"""
+You can't add a breakpoint to a process that hangs *right now*, but `py-spy dump --locals` shows the local variables of its frames.
+"""
+
+# %% [markdown]
+r"""
+## Five reasons why a task is PENDING
+
+A task that hasn't started waits for something, and what helps depends on the reason:
+
+| word | why the task waits | what helps |
 |---|---|---|
-| `"arguments"` | its state is PENDING_ARGS_AVAIL: the tasks that make its arguments have not ended | look at those |
-| `"actor"` | it is a call to an actor that is busy, or not there yet | look at the actor's calls |
-| `"nowhere"` | no living node is large enough, even when it is empty | ask for less, or add a larger node |
-| `"queue"` | a living node has room for it, or will have once the holders that work there have ended | wait |
-| `"locked"` | a node would be large enough, but what is missing is held by holders that are idle or wait for others, and they will not give it back by themselves | end one of them |
+| `"arguments"` | Its state is PENDING_ARGS_AVAIL: its arguments don't exist yet. | Look at the tasks that produce them. |
+| `"actor"` | It's a call to an actor that is busy or hasn't started. | Look at the actor's calls. |
+| `"nowhere"` | It's *infeasible*: no live node is large enough, even when empty. | Ask for less, or add a larger node. |
+| `"queue"` | A live node has room for it, or will have once the holders that work there have finished. | Wait. |
+| `"locked"` | A live node is large enough, but holders that are idle or waiting keep what's missing. | Stop one of them. |
 
-The table leaves out rarer reasons, such as a full object store or an environment still being installed.
+The table leaves out rarer reasons, such as a full object store.
 
-`explain_pending` finds the word for every task that is not RUNNING: the first row that fits counts.
-Look at each task alone, as if no other were waiting.
-It gets three lists of dicts:
+The next cells create one of the five cases: a coach holds the only license, and waits for a helper that needs it.
+`given.pending_report` gets three lists from the state API:
+"""
 
-- tasks: `id`, `name`, `state`, `asks` (such as `{"CPU": 1}`), `actor` (for the call to an actor its id, else None);
-- nodes: `id`, `alive`, `resources` (in all);
-- holders, meaning running tasks and living actors: `who`, `node` (an id), `holds` (such as `{"CPU": 1}`; a CPU that it has lent is not in it), `doing`: `"works"`, `"waits"` or `"idle"`.
 
-Assume that a holder that works will end and give back what it holds, and that the others never do.
+# %% tags=["demo"]
+@ray.remote
+def nap(seconds, after=None):
+    """Sleep."""
+    time.sleep(seconds)
+
+
+@ray.remote(num_cpus=1, resources={"license": 1})
+class Coach:
+    """Holds the license, and waits for a helper that needs it."""
+
+    def sample(self):
+        """Wait for the helper."""
+        return ray.get(nap.options(name="helper", resources={"license": 1}).remote(0))
+
+
+# %% tags=["demo"]
+coach = Coach.remote()
+ray.get(coach.__ray_ready__.remote())  # it holds its CPU and the license (Chapter 4)
+game = coach.sample.remote()
+for rows in given.pending_report(until=("helper",)):
+    display(pandas.DataFrame(rows))
+
+# %% [markdown]
+r"""
+Write `explain_pending`, which takes three such lists of dicts, `tasks`, `nodes`, and `holders`.
+It returns the word for every task that isn't RUNNING: the first row of the table that fits, as if no other task were waiting.
+
+- A task `asks` for resources, and its `actor` is an id if it's a call to an actor, otherwise None.
+- A node's `resources` are its total.
+- The holders are running tasks and live actors.
+  Each of them `holds` resources on a `node` (an id), and is `doing` one of three things: it `"works"`, `"waits"`, or is `"idle"`.
+  A CPU that a waiting task has released isn't in `holds`.
+
+Assume that a holder that works will finish and release what it holds, and that the others never will.
 """
 
 
 # %%
 def explain_pending(tasks, nodes, holders):
-    """Return {id: word} for every task whose state is not RUNNING, with one of the five words of the table."""
+    """Return {id: word} for every task whose state isn't RUNNING, with one of the table's five words for each."""
     ### BEGIN SOLUTION
-    living = [node for node in nodes if node["alive"]]
-    stay = [holder for holder in holders if holder["doing"] != "works"]
+    live = [node for node in nodes if node["alive"]]
+    staying = [holder for holder in holders if holder["doing"] != "works"]
 
     def fits(task, node, holders):
         held = [holder["holds"] for holder in holders if holder["node"] == node["id"]]
@@ -842,9 +923,9 @@ def explain_pending(tasks, nodes, holders):
             return "arguments"
         if task["actor"] is not None:
             return "actor"
-        if not any(fits(task, node, []) for node in living):
+        if not any(fits(task, node, []) for node in live):
             return "nowhere"
-        return "queue" if any(fits(task, node, stay) for node in living) else "locked"
+        return "queue" if any(fits(task, node, staying) for node in live) else "locked"
 
     return {task["id"]: word(task) for task in tasks if task["state"] != "RUNNING"}
     ### END SOLUTION
@@ -855,41 +936,22 @@ check("explain_pending", explain_pending)
 
 # %% [markdown] tags=["solution"]
 r"""
-The order matters: a task without its arguments is not even looking for a node.
-And "what is free now?" is the wrong question for the last two words, because in a queue nothing is free either.
-The difference is whether the holders in the way will leave.
+The order matters, because Ray doesn't even look for a node until a task's arguments exist.
+And "what is free now?" is the wrong question for the last two words, because in a queue, nothing is free either.
+What matters is whether the holders in the way will finish.
 """
 
 # %% [markdown]
 r"""
-Now your function meets the real thing.
-One cell brings about all five at once; `given.pending_report` asks the state API and makes the three lists of its answers.
+Now try it on your Ray.
+The next cell adds the other four cases.
 """
-
-
-# %% tags=["demo"]
-@ray.remote
-def nap(seconds, after=None):
-    """Sleep."""
-    time.sleep(seconds)
-
-
-@ray.remote(num_cpus=1, resources={"licence": 1})
-class Coach:
-    """Holds the licence, and waits for a helper who needs it."""
-
-    def play(self):
-        """Wait for the helper."""
-        return ray.get(nap.options(name="helper", resources={"licence": 1}).remote(0))
-
 
 # %% tags=["demo"]
 if passed("explain_pending"):
-    coach = Coach.remote()
-    ray.get(coach.__ray_ready__.remote())  # it holds its CPU and the licence (chapter 4)
-    game, second_game = coach.play.remote(), coach.play.remote()
+    second_game = coach.sample.remote()
     busy = nap.options(name="busy", num_cpus=3).remote(600)
-    given.wait_until_running("busy")  # else the next ones might overtake it while its process starts
+    given.wait_until_running("busy")  # else the next tasks might overtake it while its process starts
     too_large = nap.options(name="too large", num_cpus=9).remote(0)
     following = nap.options(name="next").remote(0)
     after = nap.options(name="after busy").remote(0, after=busy)
@@ -912,36 +974,32 @@ progress()
 r"""
 ## What you can do now
 
-- You name the slow stage from records, the slow line from a profile, and measure whether the repair helped.
-- You scrape a node's metrics, count something of your own, and compute a rate that survives restarts.
-- You find with `ray memory` what keeps objects alive, and with the logs how far a process came.
-- You debug a hang from the outside in: resources, calls, metrics, logs, stacks.
-- You take a program you have never seen, and tell from a few stacks whether it is slow or hangs, and where.
-- You say of every PENDING task why it waits, and what reserved CPUs cost.
+- You can find the slow stage in Ray's records and the slow line in a profile, and say what reserved CPUs cost.
+- You can scrape a node's metrics, count something of your own, and compute a rate that survives restarts.
+- You can find out with `ray memory` what keeps objects in memory.
+- You can debug a program that makes no progress from the outside in: resources, calls, metrics, logs, stacks.
+- You can tell from stack samples whether a process is slow or waiting, and from the chain of waits whether it hangs.
+- You can explain why a task is PENDING.
 
 ## Traps
 
-- **Changing before looking.** The stage that takes the most seconds, or has the longest calls, need not be the slow one.
-- **A profiler makes calls look slower than they are.** Trust it for the place, not for seconds.
-- **`ray memory` without `RAY_record_ref_creation_sites`** knows processes, not places.
-- **A counter falls** when its process starts again.
-  Rates first, sums last.
-- **The metrics page asks for no token**: keep its port inside your network.
-- **A call that is RUNNING may be waiting.** The metrics tell, with `RUNNING_IN_RAY_GET`, and so do the stacks.
-- **Several Rays on one machine**: the tools refuse to guess; set `RAY_ADDRESS`.
-  And only one of them gets the agent's port 52365: for the others `ray logs` fails ("Agent … doesn't exist"), and you read the files themselves.
-- **A shell needs `RAY_AUTH_MODE=token`** before every `ray` command (chapter 6).
-- **One stack is no hang**: every program stands somewhere when you look.
-  Look again, and see whether it has moved.
-- **`lock.acquire()` without `with`**: an exception leaves it locked, and the next call hangs.
+- **Changing something before you measure.** The stage with the most seconds or the longest calls may not be the bottleneck.
+- **A counter falls** when its process restarts, so compute rates first, and sum last.
+- **A RUNNING call may be waiting**, and a waiting call may be healthy: every sample of a process in `ray.get` is the same.
+  Find out what it waits for.
+- **Several Rays on one machine.** Without `RAY_ADDRESS`, the tools connect to the Ray that `ray start` started last, or they refuse to choose.
+  And only one Ray gets the agent's port, 52365; for the others, `ray logs` fails ("Agent … doesn't exist"), so read the files themselves.
+- **A shell needs `RAY_AUTH_MODE=token`** before every `ray` command (Chapter 6).
+- **`lock.acquire()` without `with`**: after an exception, the lock stays locked, and the next call hangs.
 
-On Windows outside WSL there is no `SIGUSR1`; on a Mac everything here works as it is, and `ray stack` asks for your password.
+On Windows outside WSL, there's no `SIGUSR1`.
+On a Mac, py-spy and `ray stack` ask for your password.
 
 ## Read on
 
 - [Chapter 20](ch20_capstone.ipynb): an agent of your own, under a budget of CPU seconds.
 - [Chapter 25](ch25_pipelines.ipynb): a program that is killed, and resumes where it stopped.
 - Ray's documentation: [observability](https://docs.ray.io/en/latest/ray-observability/index.html), [metrics](https://docs.ray.io/en/latest/cluster/metrics.html), [debugging hangs](https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-hangs.html), [memory](https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-memory.html).
-- Gregg, [*The USE Method*](https://www.brendangregg.com/usemethod.html): for every resource, ask for utilisation, saturation and errors.
+- Gregg, [*The USE Method*](https://www.brendangregg.com/usemethod.html): for every resource, check utilization, saturation, and errors.
 - [py-spy](https://github.com/benfred/py-spy), and [Ray's distributed debugger](https://docs.ray.io/en/latest/ray-observability/ray-distributed-debugger.html).
 """

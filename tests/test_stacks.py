@@ -10,7 +10,7 @@ import pytest
 
 from coursekit.basics.paths import ROOT
 from coursekit.given import ch19_operate as given
-from tests.answers.ch19_operate import with_the_first_sample
+from tests.answers.ch19_operate import along_the_chain
 
 OWN = ["handed_over.py"]
 HANDED_OVER = """
@@ -29,13 +29,17 @@ saver.save("/dev/null", [0.1])
 """
 
 
+def diagnosis(samples):
+    return along_the_chain({"it": samples}, {}, OWN)["it"]
+
+
 def in_its_program(sample):
     return any(frame["file"] in OWN for frame in sample["frames"])
 
 
 @contextlib.contextmanager
 def running(name, stacks):
-    """A program that has been handed over, with the lowest priority, once it is in its own code."""
+    """One of the colleague's programs, with the lowest priority, once it is in its own code."""
     command = ["nice", "-n", "19", sys.executable, "-c", HANDED_OVER, name, stacks]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         try:
@@ -63,18 +67,20 @@ def refused(pid, *options):
     return "py-spy was refused: not here"
 
 
-PROGRAMS = pytest.mark.parametrize(("name", "verdict"), [("shelf", ("slow", "_is_known")), ("saver", ("hung", "save"))])
+PROGRAMS = pytest.mark.parametrize(
+    ("name", "verdict"), [("shelf", ("slow", "_is_known")), ("saver", ("waiting", "save"))]
+)
 WAYS = pytest.mark.parametrize("py_spy", [given.py_spy, refused], ids=["as the system allows", "refused"])
 
 
 @pytest.mark.slow
 @WAYS
 @PROGRAMS
-def test_samples_tell_the_slow_program_from_the_hung_one(name, verdict, py_spy, tmp_path, monkeypatch):
+def test_samples_tell_the_slow_program_from_the_waiting_one(name, verdict, py_spy, tmp_path, monkeypatch):
     stacks = str(tmp_path / name)
     monkeypatch.setattr(given, "py_spy", py_spy)
     with running(name, stacks) as pid:
-        assert with_the_first_sample(given.sample_stacks(pid, stacks, 6), OWN) == verdict
+        assert diagnosis(given.sample_stacks(pid, stacks, 6)) == verdict
 
 
 @pytest.mark.slow
@@ -87,7 +93,7 @@ def test_on_a_busy_machine_a_program_is_active_once_it_had_its_turn(name, verdic
     with running(name, stacks) as pid, busy_machine():
         samples = given.sample_stacks(pid, stacks, 3)
     assert {sample["active"] for sample in samples} == {verdict[0] == "slow"}
-    assert with_the_first_sample(samples, OWN) == verdict
+    assert diagnosis(samples) == verdict
 
 
 def test_py_spy_says_why_it_was_refused():

@@ -1,4 +1,4 @@
-"""What chapter 19 hands out: a slow program, two that a colleague hands over, and looks at a running Ray."""
+"""What chapter 19 uses: a slow program, three programs of a colleague, and tools that look into a running Ray."""
 
 import contextlib
 import json
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from pandas import DataFrame
 
-PLAY_SECONDS = 0.14  # a fragment of the slow simulator
-PREPARE_SECONDS = 0.12  # the preparation of a fragment takes this long, on any machine
+SIMULATOR_SECONDS = 0.14  # how long the slow simulator takes for a fragment
+PREPARE_SECONDS = 0.12  # how long the preparation of a fragment takes, on any machine
 
 
 def scale(pixel: int) -> float:
@@ -36,7 +36,7 @@ def scaled(frames: "np.ndarray") -> "np.ndarray":
 
 
 def weights_of(frames: "np.ndarray") -> "np.ndarray":
-    """Return a weight for each frame [T]: those that differ much from the mean frame count more."""
+    """Return a weight for each frame [T]: frames that differ a lot from the mean frame count more."""
     import numpy as np
 
     far = np.abs(frames - frames.mean(axis=0)).mean(axis=(1, 2))
@@ -44,10 +44,10 @@ def weights_of(frames: "np.ndarray") -> "np.ndarray":
 
 
 class Sampler:
-    """Plays on a slow simulator."""
+    """Collects experience from a slow simulator."""
 
-    def play(self, seed: int, seconds: float = PLAY_SECONDS, frames: int = 56) -> "np.ndarray":
-        """Return frames [T, 84, 84], after a nap in place of the simulator."""
+    def sample(self, seed: int, seconds: float = SIMULATOR_SECONDS, frames: int = 56) -> "np.ndarray":
+        """Return frames [T, 84, 84], after a sleep in place of the simulator."""
         import numpy as np
 
         time.sleep(seconds)
@@ -55,7 +55,7 @@ class Sampler:
 
 
 class Preparer:
-    """Makes numbers of frames, for the learner."""
+    """Turns frames into numbers for the learner."""
 
     def __init__(self) -> None:
         self.scaled = scaled
@@ -73,16 +73,16 @@ class Preparer:
 
 
 class Learner:
-    """Takes what has been prepared, and counts it where Prometheus finds it."""
+    """Learns from what has been prepared, and counts it where Prometheus finds it."""
 
     def __init__(self) -> None:
         from ray.util.metrics import Counter
 
         self.model: Any = 0.0
-        self.learned = Counter("learned_fragments", description="Fragments that the learner has taken.")
+        self.learned = Counter("learned_fragments", description="Fragments learned from.")
 
     def update(self, mean: "np.ndarray") -> float:
-        """Move the model towards the mean, and return how bright the model is."""
+        """Move the model toward the mean, and return how bright the model is."""
         time.sleep(0.01)
         self.model = 0.9 * self.model + 0.1 * mean
         self.learned.inc()
@@ -91,7 +91,7 @@ class Learner:
 
 def _frames_in(preparer: Preparer, seconds: float) -> int:
     """Return how many frames this process prepares in this many seconds."""
-    frames = Sampler().play(0, 0, 8)
+    frames = Sampler().sample(0, 0, 8)
     times = []
     for _ in range(6):
         start = time.perf_counter()
@@ -120,24 +120,24 @@ class Program:
         """Return all actors."""
         return [*self.samplers, self.preparer, self.learner]
 
-    def launch(self, fragments: int, play: float = PLAY_SECONDS) -> list:
-        """Return one reference for each fragment, on its way through play, prepare and update."""
+    def launch(self, fragments: int, simulator: float = SIMULATOR_SECONDS) -> list:
+        """Return one reference for each fragment, on its way through sample, prepare, and update."""
         self.launched += fragments
-        players = [self.samplers[seed % len(self.samplers)] for seed in range(fragments)]
-        frames = [player.play.remote(seed, play, self.frames) for seed, player in enumerate(players)]
+        samplers = [self.samplers[seed % len(self.samplers)] for seed in range(fragments)]
+        frames = [sampler.sample.remote(seed, simulator, self.frames) for seed, sampler in enumerate(samplers)]
         means = [self.preparer.prepare.remote(each) for each in frames]
         return [self.learner.update.remote(each) for each in means]
 
-    def run(self, fragments: int, play: float = PLAY_SECONDS) -> float:
-        """Return the seconds that this many fragments take; the simulator needs `play` seconds for one."""
+    def run(self, fragments: int, simulator: float = SIMULATOR_SECONDS) -> float:
+        """Return the seconds that this many fragments take; the simulator takes `simulator` seconds for each."""
         import ray
 
         start = time.perf_counter()
-        ray.get(self.launch(fragments, play))
+        ray.get(self.launch(fragments, simulator))
         return time.perf_counter() - start
 
     def stop(self) -> None:
-        """End all actors, and return when they are gone."""
+        """Stop all actors, and return once they are gone."""
         import ray
 
         from coursekit.ray_bridge.records import actors
@@ -149,12 +149,12 @@ class Program:
 
 
 def ended(run: Any) -> list[dict]:
-    """Return the records of a recorded block's calls that have ended (see `coursekit.ray_bridge.records.tasks`)."""
+    """Return the records of a recorded block's finished calls (see `coursekit.ray_bridge.records.tasks`)."""
     return [call for call in run.tasks() if call["started"] and call["ended"]]
 
 
 def name_rows(axes: Any, calls: list[dict]) -> Any:
-    """Write the class of its actor beside each row of a timeline, which is one actor; return the axes."""
+    """Label each row of a timeline with the class of its actor; return the axes."""
     order = sorted(calls, key=lambda call: call["started"])  # as the timeline orders its rows
     classes = {call["worker_pid"]: call["name"].partition(".")[0] for call in order}
     axes.set_yticks(range(len(classes)), list(classes.values()))
@@ -162,7 +162,7 @@ def name_rows(axes: Any, calls: list[dict]) -> Any:
 
 
 def profiled(self: Any, method: str, *args: Any, lines: int = 6) -> str:
-    """Return where the time of one call of an actor's method went: run it inside the actor, with `__ray_call__`."""
+    """Return where the time of one call to an actor's method went: run this inside the actor, with `__ray_call__`."""
     import cProfile
     import io
     import pstats
@@ -175,7 +175,7 @@ def profiled(self: Any, method: str, *args: Any, lines: int = 6) -> str:
 
 
 def cpu_seconds() -> dict[str, float]:
-    """Return the CPU seconds that the processes of each class of living actors have used so far, by the operating system."""
+    """Return the CPU seconds that the processes of each class of living actors have used so far, as the operating system counts them."""
     import psutil
 
     from coursekit.ray_bridge.records import actors
@@ -190,7 +190,7 @@ def cpu_seconds() -> dict[str, float]:
 
 
 def costs(calls: list[dict], before: dict, after: dict, seconds: float) -> "DataFrame":
-    """Return a table of CPU seconds for each class of actors: reserved, reserved with a call running, and really computed."""
+    """Return a table of CPU seconds for each class of actors: reserved, reserved while a call ran, and computed."""
     from pandas import DataFrame
 
     from coursekit.ray_bridge.records import actors
@@ -230,27 +230,26 @@ def shell(command: str) -> str:
 
 
 def summaries(text: str) -> str:
-    """Return what `ray memory --group-by STACK_TRACE` says of each group that holds memory: its size, and its place in the code."""
+    """Return what `ray memory --group-by STACK_TRACE` says about each group that holds memory: its size, and its place in the code."""
     blocks = re.findall(r"--- Summary for stack trace: (.*?) ---\n.*\n(\S+ MB) +(\d+)", text)
     lines = [(float(size.split()[0]), f"{size:>14}  {_last_place(place)}") for place, size, _ in blocks]
     return "\n".join(line for size, line in sorted(lines, reverse=True) if size >= 0.01) or text[-500:]
 
 
 def _last_place(place: str) -> str:
-    """Return a call site as `kind: file:function:line`, of its frames the last outside of Ray."""
+    """Return a call site as `kind: file:function:line`, with its innermost frame outside Ray."""
     kind, *frames = [part.strip() for part in place.split("|")]
     own = [frame for frame in frames if "site-packages" not in frame]
     return kind + (f": {own[0].rpartition('/')[2]}" if own else "")
 
 
 def logs_folder() -> Path:
-    """Return the folder in which the Ray of this notebook keeps its logs."""
-
+    """Return the folder where this notebook's Ray keeps its logs."""
     return Path(private.global_node.get_logs_dir_path())
 
 
 def log_of(actor: Any, ending: str = "out") -> Path:
-    """Return the file that holds what an actor has printed."""
+    """Return the file with what an actor has printed."""
     from coursekit.ray_bridge.records import actors
 
     (pid,) = [row["pid"] for row in actors() if row["actor_id"] == private.actor_id(actor)]
@@ -260,7 +259,7 @@ def log_of(actor: Any, ending: str = "out") -> Path:
 
 
 def metrics_address() -> str:
-    """Return where this node's agent shows its metrics."""
+    """Return the address of the page on which this node's agent publishes its metrics."""
     import ray
 
     node = next(node for node in ray.nodes() if node["Alive"])
@@ -271,13 +270,13 @@ def answer_stack_requests(self: Any, path: str) -> int:
     """Let this actor write the stacks of all its threads to a file at each SIGUSR1; return its process. Use `__ray_call__`."""
     import faulthandler
 
-    self._stacks = Path(path).open("w")  # noqa: SIM115  the handler writes there for as long as the actor lives
+    self._stacks = Path(path).open("w")  # noqa: SIM115  the handler writes there for as long as the actor runs
     faulthandler.register(signal.SIGUSR1, file=self._stacks)
     return os.getpid()
 
 
 def stack_of(pid: int, path: str) -> str:
-    """Return the stack of a process's main thread, innermost first, without the lines of Ray and of Python itself."""
+    """Return the stack of a process's main thread, innermost first, without Ray's lines and Python's own."""
     os.kill(pid, signal.SIGUSR1)
     wait_until(lambda: "Current thread" in Path(path).read_text(), 10)
     time.sleep(0.2)  # the last lines
@@ -295,7 +294,7 @@ def _without_folder(line: str) -> str:
 
 
 class HandedOver(NamedTuple):
-    """A running program that was handed over: its actor, its process, and the call that has not come back."""
+    """A colleague's running program: its actor, its process, and the call that hasn't returned."""
 
     actor: Any
     pid: int
@@ -304,34 +303,46 @@ class HandedOver(NamedTuple):
 
 
 def hand_over() -> dict[str, HandedOver]:
-    """Return two running programs of a colleague, by name; each has an actor and a call that has not come back."""
+    """Return three running programs of a colleague, by name; each has an actor and a call that hasn't returned."""
     import ray
 
-    from coursekit.given.handed_over import Saver, Shelf
+    from coursekit.given.handed_over import Report, Saver, Shelf
 
-    shelf, saver = ray.remote(Shelf).remote(), ray.remote(Saver).remote()
+    actors = {
+        name: ray.remote(kind).remote() for name, kind in (("shelf", Shelf), ("saver", Saver), ("report", Report))
+    }
+    shelf, saver, report = actors.values()
     with contextlib.suppress(OSError):  # the colleague's program goes on after an error
         ray.get(saver.save.remote(os.path.join(new_folder(), "policies", "1.json"), [0.1, 0.2]))
-    calls = {"shelf": lambda: shelf.fill.remote(3600), "saver": lambda: saver.save.remote("/dev/null", [0.1, 0.2])}
-    programs = {}
-    for name, actor in (("shelf", shelf), ("saver", saver)):
-        stacks = os.path.join(new_folder(), name)
-        pid = ray.get(actor.__ray_call__.remote(answer_stack_requests, stacks))
-        programs[name] = HandedOver(actor, pid, stacks, calls[name]())
-    return programs
+    stacks = {name: os.path.join(new_folder(), name) for name in actors}
+    pids = {name: ray.get(actors[name].__ray_call__.remote(answer_stack_requests, stacks[name])) for name in actors}
+    calls = {
+        "shelf": shelf.fill.remote(3600),
+        "saver": saver.save.remote("/dev/null", [0.1, 0.2]),
+        "report": report.write.remote(shelf),
+    }
+    return {name: HandedOver(actors[name], pids[name], stacks[name], calls[name]) for name in actors}
+
+
+def waits_for(programs: dict[str, HandedOver]) -> dict[str, str]:
+    """Return which of these processes has called which other one, where the call hasn't finished, by Ray's records."""
+    wait_for_reports(of=len(programs) + 1)  # the call of each, and that of the report to the shelf
+    names = {private.actor_id(program.actor): name for name, program in programs.items()}
+    rows = _unfinished(_dashboard())
+    callers = {row.task_id: names.get(row.actor_id) for row in rows}
+    pairs = [(callers.get(row.parent_task_id), names.get(row.actor_id)) for row in rows]
+    return {caller: called for caller, called in pairs if caller and called}
 
 
 def ray_stack(pids: list[int]) -> str:
-    """Return what `ray stack` prints of these processes, without the lines of C and C++; where it cannot run, the reason."""
+    """Return what `ray stack` prints about these processes, without lines of C and C++; if it can't run, why not."""
     if shutil.which("sudo") is None:
-        return "`ray stack` was not run: it calls sudo, and this machine has none."
+        return "`ray stack` was not run: it calls sudo, which this machine doesn't have."
     if subprocess.run(["sudo", "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True).returncode:
         return "`ray stack` was not run: it calls sudo, which asks for a password. Run it in a terminal."
     others = len(_workers() - _session_pids())
     if others:
-        return (
-            f"`ray stack` was not run: it would also stop {others} workers of other Rays on this machine to read them."
-        )
+        return f"`ray stack` was not run: it would also pause {others} workers of other Rays on this machine."
     blocks = re.split(r"(?=Stack dump for )", shell("ray stack"))
     ours = [block for block in blocks if any(f" {pid} " in block.split("\n", 1)[0] for pid in pids)]
     lines = [line for block in ours for line in block.splitlines()]
@@ -339,7 +350,7 @@ def ray_stack(pids: list[int]) -> str:
 
 
 def _workers() -> set[int]:
-    """Return the processes of this machine that `ray stack` would look into."""
+    """Return the processes of this machine whose stacks `ray stack` would print."""
     import psutil
 
     names = ((each.pid, " ".join(each.info["cmdline"] or [])) for each in psutil.process_iter(["cmdline"]))
@@ -356,7 +367,7 @@ def _session_pids() -> set[int]:
 
 
 def py_spy(pid: int, *options: str) -> str:
-    """Return what `py-spy dump` prints about a process, or why it may not look into it."""
+    """Return what `py-spy dump` prints about a process, or why the system refused."""
     from coursekit.basics.paths import path_with_scripts
 
     done = subprocess.run(
@@ -375,7 +386,7 @@ def py_spy(pid: int, *options: str) -> str:
 def sample_stacks(pid: int, stacks: str, count: int = 10, seconds: float = 0.1) -> list[dict]:
     """Return samples of a process: whether it was `active`, and the `frames` of its main thread, the innermost first.
 
-    A frame has a `function`, a `file` and a `line`. Where py-spy is refused, the process writes its stacks itself, at SIGUSR1.
+    A frame has a `function`, a `file`, and a `line`. If py-spy is refused, the process writes its own stacks, at SIGUSR1.
     """
     import psutil
 
@@ -389,7 +400,7 @@ def sample_stacks(pid: int, stacks: str, count: int = 10, seconds: float = 0.1) 
 
 
 def _computes(process: Any) -> bool:
-    """Return whether a process's main thread computes when it has its turn: a look wakes it, and one that waits sleeps again at once."""
+    """Return whether a process's main thread computes when it gets a CPU: a sample wakes it, and one that waits sleeps again at once."""
     import psutil
 
     before = sum(process.cpu_times()[:2])
@@ -400,7 +411,7 @@ def _computes(process: Any) -> bool:
     if psutil.LINUX:  # where the status is the main thread's
         wait_until(lambda: computed() or process.status() != psutil.STATUS_RUNNING, 30)
     else:
-        time.sleep(0.1)  # the time in which one that computes is measured
+        time.sleep(0.1)  # time enough for one that computes to be noticed
     return computed()
 
 
@@ -430,7 +441,7 @@ def _by_signal(process: Any, stacks: str) -> dict:
 
 
 def at_breakpoint(commands: list[str], seconds: float = 30) -> str:
-    """Return what Ray's debugger says to some commands at the newest breakpoint: what you would type after `ray debug`."""
+    """Return what Ray's debugger prints for some commands at a breakpoint: what you would type after `ray debug`."""
     lines: list[Any] = []
 
     def connected() -> bool:
@@ -438,7 +449,7 @@ def at_breakpoint(commands: list[str], seconds: float = 30) -> str:
         return bool(lines)
 
     if not wait_until(connected, seconds):
-        return "No call has come to a breakpoint."
+        return "No call has reached a breakpoint."
     said = ""
     with lines[0] as line:
         for command in commands:
@@ -448,7 +459,7 @@ def at_breakpoint(commands: list[str], seconds: float = 30) -> str:
 
 
 def _lines_to_breakpoints() -> Iterator[Any]:
-    """Yield a connection to a call that waits at a breakpoint; a call tells its address a moment before it listens there."""
+    """Yield a connection to a call that waits at a breakpoint; a call publishes its address a moment before it listens there."""
     import socket
 
     ray_constants = private.ray_constants
@@ -475,9 +486,9 @@ def _until_prompt(line: Any) -> str:
 
 
 def pending_report(until: tuple = ()) -> tuple[list[dict], list[dict], list[dict]]:
-    """Return (tasks, nodes, holders) of the running Ray, from the state API: the rows that `explain_pending` takes.
+    """Return (tasks, nodes, holders) of the running Ray, from the state API, as `explain_pending` takes them.
 
-    Waits until tasks of all names in `until` have been reported.
+    Waits until tasks with all the names in `until` have been reported.
     """
     from ray.util.state import list_actors, list_nodes
 
@@ -486,7 +497,7 @@ def pending_report(until: tuple = ()) -> tuple[list[dict], list[dict], list[dict
     rows = _unfinished(address)
     if not settled:
         missing = ", ".join(sorted(set(until) - {row.name for row in rows})) or "none"
-        print(f"Not all tasks are as they should be (missing: {missing}). Run this cell once more.")
+        print(f"Not all tasks have been reported yet (missing: {missing}). Run this cell again.")
     tasks = [
         {
             "id": row.task_id,
@@ -515,17 +526,17 @@ def _unfinished(address: str) -> list:
 
 
 def wait_for_reports(of: int) -> None:
-    """Return once this many tasks that have not ended have been reported to the state API."""
+    """Return once this many unfinished tasks have been reported to the state API."""
     wait_until(lambda: len(_unfinished(_dashboard())) >= of)
 
 
 def wait_until_running(name: str) -> None:
-    """Return once a task of this name is on record as running, or after a minute."""
+    """Return once a task with this name is on record as running, or after a minute."""
     wait_until(lambda: any(row.name == name and _runs(row) for row in _unfinished(_dashboard())), 60)
 
 
 def _settled(rows: list, names: tuple) -> bool:
-    """Return whether all these tasks are on record, and none is just on its way to a worker."""
+    """Return whether all these tasks are on record, and none is on its way to a worker."""
     moving = [row for row in rows if row.type == "NORMAL_TASK" and row.state == "SUBMITTED_TO_WORKER"]
     return not moving and {row.name for row in rows} >= set(names)
 
@@ -535,14 +546,14 @@ def _runs(row: Any) -> bool:
 
 
 def _held_by_task(row: Any, waits: bool) -> dict:
-    """Return what a running task holds: one that waits has lent its CPU."""
+    """Return what a running task holds: a task that waits has released its CPU."""
     asks = row.required_resources or {}
     held = {name: amount for name, amount in asks.items() if not (waits and name == "CPU")}
     return {"who": row.name, "node": row.node_id, "holds": held, "doing": "waits" if waits else "works"}
 
 
 def _held_by_actor(actor: Any, rows: list, parents: set) -> dict:
-    """Return what a living actor holds, and whether it is at work, waits for others, or has nothing to do."""
+    """Return what a live actor holds, and whether it works, waits for others, or is idle."""
     calls = [row for row in rows if row.actor_id == actor.actor_id and _runs(row)]
     waits = any(row.task_id in parents for row in calls)
     doing = "waits" if waits else "works" if calls else "idle"
@@ -552,12 +563,11 @@ def _held_by_actor(actor: Any, rows: list, parents: set) -> dict:
 
 def _dashboard() -> str:
     """Return the address of the dashboard of this notebook's Ray: other Rays may run on the machine."""
-
     return f"http://{private.global_node.webui_url}"
 
 
 def wait_for_count(so_far: Callable[[], list], name: str, count: int, seconds: float = 15) -> None:
-    """Return once the newest page that was scraped shows this count of a counter, or after this many seconds."""
+    """Return once the latest scraped page shows this count of a counter, or after this many seconds."""
     line = re.compile(rf"^{re.escape(name)}(?:{{.*}})? (\S+)$", re.MULTILINE)
 
     def arrived() -> bool:
@@ -580,7 +590,7 @@ def scrapes(seconds: float = 0.5) -> Iterator[Callable[[], list]]:
 
     def scrape() -> None:
         while not over.is_set():
-            with contextlib.suppress(requests.RequestException):  # one scrape is missed, the next comes
+            with contextlib.suppress(requests.RequestException):  # a scrape is missed, and the next one follows
                 found.append([time.time(), requests.get(address, timeout=30).text])
             over.wait(seconds)
 

@@ -28,11 +28,24 @@ def busiest_single_actor(calls):
 
 @accepts("find_the_bottleneck")
 def by_process(calls):
-    seconds, pids = defaultdict(float), defaultdict(set)
+    table = pandas.DataFrame(calls_only(calls))
+    table["seconds"] = table["ended"] - table["started"]
+    table["stage"] = table["name"].str.partition(".")[0]
+    return table.groupby(["stage", "worker_pid"])["seconds"].sum().idxmax()[0]
+
+
+@rejects("find_the_bottleneck")
+def averages_the_actors_of_a_stage(calls):
+    totals, actors = defaultdict(float), defaultdict(set)
     for call in calls_only(calls):
-        seconds[class_of(call)] += call["ended"] - call["started"]
-        pids[class_of(call)].add(call["worker_pid"])
-    return max(seconds, key=lambda name: seconds[name] / len(pids[name]))
+        totals[class_of(call)] += seconds_of(call)
+        actors[class_of(call)].add(call["actor_id"])
+    return max(totals, key=lambda name: totals[name] / len(actors[name]))
+
+
+@rejects("find_the_bottleneck")
+def the_actor_that_ends_last(calls):
+    return class_of(max(calls_only(calls), key=lambda call: call["ended"]))
 
 
 def largest(calls, key, value):
@@ -56,13 +69,13 @@ def longest_single_call(calls):
     return class_of(max(calls_only(calls), key=seconds_of))
 
 
-@rejects("find_the_bottleneck")
-def counts_the_birth_of_actors(calls):
-    totals, actors = defaultdict(float), defaultdict(set)
+@rejects("find_the_bottleneck", says="took long to create")
+def counts_the_creation_of_actors(calls):
+    busy, name = Counter(), {}
     for call in calls:
-        totals[class_of(call)] += seconds_of(call)
-        actors[class_of(call)].add(call["actor_id"])
-    return max(totals, key=lambda name: totals[name] / len(actors[name]))
+        busy[call["actor_id"]] += seconds_of(call)
+        name[call["actor_id"]] = class_of(call)
+    return name[busy.most_common(1)[0][0]]
 
 
 @rejects("find_the_bottleneck")
@@ -161,6 +174,20 @@ def every_line_that_begins_with_the_name(scrapes, name):
 
 
 @rejects("per_second")
+def averages_the_rates_of_unequal_intervals(scrapes, name):
+    rates = [pairs_of_scrapes(list(pair), name) for pair in itertools.pairwise(scrapes)]
+    return sum(rates) / len(rates)
+
+
+@rejects("per_second")
+def a_restart_counts_as_no_growth(scrapes, name):
+    pages, grown = [series(text, name) for _, text in scrapes], 0
+    for before, after in itertools.pairwise(pages):
+        grown += sum(max(0, value - before.get(labels, 0)) for labels, value in after.items())
+    return grown / (scrapes[-1][0] - scrapes[0][0])
+
+
+@rejects("per_second")
 def the_total_and_not_its_growth(scrapes, name):
     return sum(series(scrapes[-1][1], name).values()) / (scrapes[-1][0] - scrapes[0][0])
 
@@ -178,90 +205,181 @@ def most_common(names):
     return Counter(name for name in names if name).most_common(1)[0][0]
 
 
-@accepts("diagnose")
-def with_the_first_sample(samples, own):
-    first = samples[0]["frames"]
-    still = all(sample["frames"] == first and not sample["active"] for sample in samples)
-    return ("hung" if still else "slow"), most_common(own_function(sample["frames"], own) for sample in samples)
+def moves(seen):
+    return any(sample["active"] or sample["frames"] != seen[0]["frames"] for sample in seen)
+
+
+def in_a_circle(name, samples, waits_for):
+    visited = []
+    while name in waits_for and not moves(samples[name]):
+        if name in visited:
+            return True
+        visited.append(name)
+        name = waits_for[name]
+    return False
+
+
+def where(seen, own):
+    return most_common(own_function(sample["frames"], own) for sample in seen)
+
+
+def diagnosed(samples, waits_for, own, moves=moves, hangs=in_a_circle, where=where):
+    verdicts = {
+        name: "slow" if moves(seen) else "hung" if hangs(name, samples, waits_for) else "waiting"
+        for name, seen in samples.items()
+    }
+    return {name: (verdicts[name], where(seen, own)) for name, seen in samples.items()}
 
 
 @accepts("diagnose")
-def with_texts_and_a_list(samples, own):
-    stacks = {str(sample) for sample in samples}
-    names = [own_function(sample["frames"], own) for sample in samples]
-    names = [name for name in names if name]
-    hung = len(stacks) == 1 and not samples[0]["active"]
-    return ["hung" if hung else "slow", max(set(names), key=names.count)]
+def along_the_chain(samples, waits_for, own):
+    return diagnosed(samples, waits_for, own)
+
+
+@accepts("diagnose")
+def as_many_steps_as_processes(samples, waits_for, own):
+    edges = {one: other for one, other in waits_for.items() if not moves(samples[one])}
+
+    def hangs(name, *_):
+        for _step in samples:
+            name = edges.get(name)
+        return name is not None
+
+    found = diagnosed(samples, waits_for, own, hangs=hangs)
+    return {name: list(pair) for name, pair in found.items()}
+
+
+@accepts("diagnose")
+def with_texts_and_pandas(samples, waits_for, own):
+    found, left = {}, dict(waits_for)
+    for name, seen in samples.items():
+        places = pandas.Series([own_function(sample["frames"], own) for sample in seen]).dropna()
+        moved = len({str(sample["frames"]) for sample in seen}) > 1 or sum(sample["active"] for sample in seen) > 0
+        found[name] = ("slow" if moved else "waiting", places.mode()[0])
+    while free := [name for name in left if left[name] not in left or found[name][0] == "slow"]:
+        for name in free:  # whoever waits for one that isn't in a circle isn't in one either
+            del left[name]
+    return {name: ("hung" if name in left else verdict, place) for name, (verdict, place) in found.items()}
 
 
 @rejects("diagnose")
-def idle_means_hung(samples, own):
-    hung = not any(sample["active"] for sample in samples)
-    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
+def everything_that_waits_hangs(samples, waits_for, own):
+    return diagnosed(samples, waits_for, own, hangs=lambda *_: True)
 
 
 @rejects("diagnose")
-def the_same_stack_means_hung(samples, own):
-    hung = len({str(sample["frames"]) for sample in samples}) == 1
-    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
+def nothing_ever_hangs(samples, waits_for, own):
+    return diagnosed(samples, waits_for, own, hangs=lambda *_: False)
 
 
 @rejects("diagnose")
-def compares_functions_without_lines(samples, own):
-    stacks = {tuple(frame["function"] for frame in sample["frames"]) for sample in samples}
-    hung = len(stacks) == 1 and not any(sample["active"] for sample in samples)
-    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
+def whoever_waits_for_a_process_hangs(samples, waits_for, own):
+    return diagnosed(samples, waits_for, own, hangs=lambda name, *_: name in waits_for)
 
 
 @rejects("diagnose")
-def names_the_function_of_a_library(samples, own):
-    verdict, _ = with_the_first_sample(samples, own)
-    return verdict, most_common(sample["frames"][0]["function"] for sample in samples)
+def only_the_members_of_a_circle_hang(samples, waits_for, own):
+    def hangs(start, *_):
+        name = start
+        for _step in samples:
+            name = waits_for.get(name)
+            if name is None or moves(samples[name]):
+                return False
+            if name == start:
+                return True
+        return False
 
-
-@rejects("diagnose", says="is not a function of")
-def returns_the_whole_frame(samples, own):
-    verdict, name = with_the_first_sample(samples, own)
-    return verdict, next(frame for each in samples for frame in each["frames"] if frame["function"] == name)
+    return diagnosed(samples, waits_for, own, hangs=hangs)
 
 
 @rejects("diagnose")
-def counts_every_frame_of_its_own(samples, own):
-    verdict, _ = with_the_first_sample(samples, own)
-    return verdict, most_common(
-        frame["function"] for each in samples for frame in each["frames"] if frame["file"] in own
+def a_circle_with_one_that_moves_hangs(samples, waits_for, own):
+    def hangs(name, *_):
+        for _step in samples:
+            name = waits_for.get(name)
+        return name is not None
+
+    return diagnosed(samples, waits_for, own, hangs=hangs)
+
+
+@rejects("diagnose")
+def two_that_wait_for_each_other(samples, waits_for, own):
+    return diagnosed(
+        samples,
+        waits_for,
+        own,
+        hangs=lambda name, *_: name != waits_for.get(name) and waits_for.get(waits_for.get(name)) == name,
     )
 
 
 @rejects("diagnose")
-def looks_at_one_sample(samples, own):
-    return with_the_first_sample(samples[:1], own)
-
-
-@accepts("diagnose")
-def with_pandas_and_a_set(samples, own):
-    places = pandas.Series([own_function(sample["frames"], own) for sample in samples]).dropna()
-    stacks = {tuple(tuple(sorted(frame.items())) for frame in sample["frames"]) for sample in samples}
-    still = len(stacks) == 1 and sum(sample["active"] for sample in samples) == 0
-    return ("hung", "slow")[not still], places.mode()[0]
-
-
-@accepts("diagnose")
-def pair_by_pair(samples, own):
-    verdict = "hung"
-    for before, after in itertools.pairwise([samples[-1], *samples]):
-        if before["active"] or after["active"] or before["frames"] != after["frames"]:
-            verdict = "slow"
-    frames = [next((frame for frame in sample["frames"] if frame["file"] in set(own)), None) for sample in samples]
-    (name, _), *_ = Counter(frame["function"] for frame in frames if frame).most_common()
-    return verdict, name
+def idle_means_waiting(samples, waits_for, own):
+    return diagnosed(samples, waits_for, own, moves=lambda seen: any(sample["active"] for sample in seen))
 
 
 @rejects("diagnose")
-def compares_first_and_last(samples, own):
-    ends = samples[0], samples[-1]
-    hung = str(ends[0]) == str(ends[1]) and not ends[0]["active"]
-    return ("hung" if hung else "slow"), with_the_first_sample(samples, own)[1]
+def the_same_stack_means_waiting(samples, waits_for, own):
+    return diagnosed(samples, waits_for, own, moves=lambda seen: len({str(sample["frames"]) for sample in seen}) > 1)
+
+
+@rejects("diagnose")
+def compares_functions_without_lines(samples, waits_for, own):
+    def moves(seen):
+        stacks = {tuple(frame["function"] for frame in sample["frames"]) for sample in seen}
+        return len(stacks) > 1 or any(sample["active"] for sample in seen)
+
+    return diagnosed(samples, waits_for, own, moves=moves)
+
+
+@rejects("diagnose")
+def compares_first_and_last(samples, waits_for, own):
+    return diagnosed(samples, waits_for, own, moves=lambda seen: seen[0] != seen[-1] or seen[0]["active"])
+
+
+@rejects("diagnose")
+def looks_at_one_sample(samples, waits_for, own):
+    return diagnosed({name: seen[:1] for name, seen in samples.items()}, waits_for, own)
+
+
+@rejects("diagnose", says="is not a function of")
+def names_the_function_of_a_library(samples, waits_for, own):
+    return diagnosed(
+        samples,
+        waits_for,
+        own,
+        where=lambda seen, own: most_common(sample["frames"][0]["function"] for sample in seen),
+    )
+
+
+@rejects("diagnose", says="is not a function of")
+def returns_the_whole_frame(samples, waits_for, own):
+    def frame(seen, own):
+        return next(each for sample in seen for each in sample["frames"] if each["function"] == where(seen, own))
+
+    return diagnosed(samples, waits_for, own, where=frame)
+
+
+@rejects("diagnose")
+def counts_every_frame_of_its_own(samples, waits_for, own):
+    return diagnosed(
+        samples,
+        waits_for,
+        own,
+        where=lambda seen, own: most_common(
+            frame["function"] for each in seen for frame in each["frames"] if frame["file"] in own
+        ),
+    )
+
+
+@rejects("diagnose", says="isn't a pair")
+def verdicts_without_the_function(samples, waits_for, own):
+    return {name: verdict for name, (verdict, _) in diagnosed(samples, waits_for, own).items()}
+
+
+@rejects("diagnose", says="lacks the process")
+def only_those_that_wait_for_a_process(samples, waits_for, own):
+    found = diagnosed(samples, waits_for, own)
+    return {name: found[name] for name in waits_for}
 
 
 def enough(room, asks):

@@ -78,6 +78,7 @@ FIELD = [
     ),
     (r"\bprices?\b", "ch26", '"KL penalty"', "New is a price."),
     (r"\bwriters?\b", "ch26", '"rollout worker"', "Four writers write."),
+    (r"\b(five|ten|same) looks\b", "ch19", '"steps" or "samples"', "The same five looks help."),
     (r"\bholes?\b", "ch26", '"loophole"', "It finds the hole."),
     (r"\bchecked rewards?\b", "ch26", '"verifiable reward"', "A checked reward."),
     (r"\bslots?\b", "ch06", '"CPU"', "The raylet hands out slots."),
