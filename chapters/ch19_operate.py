@@ -9,8 +9,9 @@ A running program can show you where its time goes and what it's waiting for.
 **What you will be able to do**
 
 - find the stage that makes a distributed program slow, and the slow line in it, before you change anything;
-- compute what reserved CPUs cost, and a rate from one of Ray's counters;
-- find out what keeps objects in memory, and what a process printed last;
+- compute what reserved CPUs cost;
+- compute how fast a program works, from a counter in Ray's metrics;
+- find out what keeps an object in memory;
 - tell whether a process is slow, waiting, or hung, even in a program that you've never seen;
 - explain why a task is PENDING.
 """
@@ -38,8 +39,8 @@ begin("ch19_operate")
 # %% tags=["demo"]
 os.environ |= {
     "RAY_enable_metrics_collection": "1",  # Ray's default; the other chapters of this course run without metrics
-    "RAY_enable_open_telemetry": "1",  # also the default: the library that collects the metrics
-    "RAY_metrics_report_interval_ms": "1000",  # each process reports its metrics every second; the default is every ten
+    "RAY_enable_open_telemetry": "1",  # also the default: the library that carries the metrics
+    "RAY_metrics_report_interval_ms": "1000",  # each process reports every second; the default is every ten seconds
     "RAY_record_ref_creation_sites": "1",  # Ray records which line of code created each reference
 }
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
@@ -56,7 +57,7 @@ Recording lines of code adds a little overhead to each call, so it's off by defa
 
 This chapter answers six questions, each with its own tool:
 
-![Six questions about a running program: what is slow, how fast does it work, who holds the memory, who waits for whom, what did it print, what waits for resources; with the tool for each](../img/ch19_questions.svg)
+![Six questions about a running program, with the tool for each: what is slow, how fast does it work, who holds the memory, who waits for whom, what did it print, why is it PENDING](../img/ch19_questions.svg)
 """
 
 # %% [markdown] tags=["notes"]
@@ -123,7 +124,6 @@ Write `find_the_bottleneck`, which takes Ray's records of calls and returns the 
 Each record is a dict with these keys, among others: `name` (such as `"Sampler.sample"`), `kind`, `actor_id`, and `started` and `ended` in seconds.
 The kind is `"actor_call"`, or `"actor_creation"` for the creation of an actor, which isn't a call.
 An actor can have several methods.
-The check uses records of other programs.
 """
 
 
@@ -146,10 +146,10 @@ check("find_the_bottleneck", find_the_bottleneck)
 
 # %% [markdown] tags=["solution"]
 r"""
-Three shortcuts look right in this program and fail in the next one.
+Three shortcuts are tempting, and all of them fail.
 The stage with the longest call may make only a few calls.
-The longest wait between `created` and `started` always points to the end of the pipeline, because everything here was launched at the start.
-And the mean over a stage's actors hides a straggler: if one of ten samplers gets twice the work, the program waits for that one.
+The longest wait between `created` and `started` points to the end of the pipeline, because everything here was launched at the start.
+The mean over a stage's actors is right in this program, but it hides a straggler: if one of ten samplers gets twice the work, the program waits for that one.
 """
 
 # %% tags=["demo"]
@@ -170,10 +170,10 @@ r"""
 ## A profiler inside the actor finds the slow line
 
 The timeline shows which actor is slow, but not which of its lines.
-Python has a profiler, `cProfile`, but it measures only its own process, and the slow code runs in another one.
-But every actor has a `__ray_call__` method, which runs a function of yours in the actor's process, with the actor as the first argument.
-(Names with underscores may change in a later Ray.)
-`given.profiled` is such a function: it runs one call under `cProfile`.
+Python has a profiler, `cProfile`, but it measures only the process that it runs in, and the slow code runs in another one.
+So use the `__ray_call__` method that every actor has: it runs a function of yours in the actor's process, with the actor as the first argument.
+Here, that function is `given.profiled`, which runs one call under `cProfile`.
+(A name that starts with an underscore may change in a later Ray.)
 
 `prepare` scales the pixels of all frames, computes a weight for each frame with a mean, a distance, and an exponential, and returns a weighted mean frame.
 A fragment has as many frames as your machine prepares in about a tenth of a second, so the program is slow on any machine.
@@ -186,7 +186,7 @@ print(ray.get(program.preparer.__ray_call__.remote(given.profiled, "prepare", fr
 # %% [markdown]
 r"""
 Look at `ncalls` and the top rows.
-They belong to one loop, which calls `scale` for every single pixel, more than a hundred thousand times for one fragment.
+They belong to one loop, which calls `scale` for every pixel, more than a hundred thousand times per fragment.
 `tottime` is the time in the function itself, and `cumtime` includes the functions that it calls.
 `cProfile` does some work at each call, so it makes small functions look slower than they are: trust it for the place, and use a clock for the seconds.
 
@@ -237,7 +237,8 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-While an actor is busy or stuck, `__ray_call__` waits in the actor's queue, so you'll soon read the stacks of such processes from outside.
+If an actor is busy or stuck, a `__ray_call__` waits in its queue.
+Later in this chapter, you'll read the stacks of such actors from outside.
 """
 
 # %% [markdown]
@@ -246,11 +247,11 @@ r"""
 
 If an actor has **reserved** a CPU, no other task gets it, whether the actor computes or not.
 A sampler reserves half a CPU, and the preparer and the learner reserve one each, so the slow program reserves three and a half CPUs.
-The plot compares three numbers for each class: `reserved` (`num_cpus` times the seconds of the run), the part that was reserved `in calls`, and the CPU seconds that the processes `computed`, as the operating system counts them.
+The plot compares three numbers for each class: `reserved` is `num_cpus` times the seconds of the run, `in calls` is the part of that during which a call was running, and `computed` is the CPU seconds that the operating system counted.
 """
 
 # %% tags=["demo"]
-price = 0.05  # dollars per CPU and hour; put in what yours cost
+price = 0.05  # dollars per hour for one CPU; put in what yours cost
 cost = given.costs(calls, used_before, used_after, slow_seconds)
 fraction = cost.computed.sum() / cost.reserved.sum()
 hour = cost.reserved.sum() / slow_seconds * price
@@ -260,9 +261,9 @@ axes.set(xlabel="CPU seconds", title=f"The program used {fraction:.0%} of the CP
 axes.invert_yaxis()  # the first one on top, as in the legend
 # %% [markdown]
 r"""
-The samplers sleep, like a simulator that waits for another machine, so even half a CPU is too much for each of them.
-The learner waits for the preparer, and its CPU is reserved the whole time.
-You can pay less in three ways; try them in this order:
+The samplers sleep, like a simulator that waits for another machine, so even half a CPU is too much for each.
+The learner's CPU is reserved while it waits for the preparer.
+Try three remedies, in this order:
 
 1. **Stop actors that have nothing left to do.** An idle actor keeps its CPUs reserved, so an autoscaler can't remove its node (Chapter 4).
 2. **Reserve what you use.** For a stage that mostly waits, `num_cpus=0.1` is enough.
@@ -296,12 +297,12 @@ for sample in [sample for family in families.values() for sample in family.sampl
 
 # %% [markdown]
 r"""
-Each line has a name, labels in braces, and a number.
-The numbers with the same name and labels, scrape after scrape, form a [time series](../docs/glossary.md#time-series).
+Each line of the page has a name, labels, and a number.
+The numbers with the same name and labels, from scrape to scrape, form a [time series](../docs/glossary.md#time-series).
 Two kinds of metric matter most: a [gauge](../docs/glossary.md#gauge) goes up and down, like the number of CPUs in use, and a [counter](../docs/glossary.md#counter) only grows.
 Unlike the dashboard, the page asks for no token, so anyone who can reach the port can read it.
 
-The learner has a counter of its own, which takes three lines in its class:
+You can add metrics of your own, as the learner does with three lines in its class:
 
 ```python
 from ray.util.metrics import Counter
@@ -310,8 +311,8 @@ self.learned = Counter("learned_fragments", description="Fragments learned from.
 self.learned.inc()  # in update
 ```
 
-On the page, it's called `ray_learned_fragments_total`.
-The next cell runs the slow program again, fixes it halfway through, and scrapes the page the whole time.
+On the page, this counter is called `ray_learned_fragments_total`.
+The next cell runs the slow program again, fixes it along the way, and scrapes the page the whole time, which takes about 20 s.
 """
 
 # %% tags=["demo"]
@@ -344,16 +345,15 @@ if passed("find_the_bottleneck"):
 
 # %% [markdown]
 r"""
-The curve has steps because each process reports only once per second.
-Its height depends on when the process started, but its **slope** is the speed, and you can see it change at the fix.
-That's why dashboards usually show a counter's *rate*.
+The curve has steps because each process reports its metrics once per second.
+Its height depends on when the process started, but its **slope** is the speed, so dashboards usually show a counter's *rate*.
 
 When processes come and go, a rate is easy to get wrong.
 Each worker has its own series, with its own `WorkerId` label, so a new worker adds a series that started at 0.
 And when a process restarts, its counter restarts at 0, so the number *falls* although no work was undone.
 
-Write `per_second`, which handles both.
-It takes `scrapes`, a list of `[time, page]` pairs with the oldest first, and the counter's name, and it returns the counter's rate.
+Write `per_second`, which returns a counter's rate and handles both cases.
+It takes `scrapes`, a list of `[time, page]` pairs with the oldest first, and the counter's name.
 """
 
 
@@ -361,8 +361,8 @@ It takes `scrapes`, a list of `[time, page]` pairs with the oldest first, and th
 def per_second(scrapes, name):
     """Return how much the counter `name` grew per second, summed over its series, from the first scrape to the last.
 
-    `name` is written as on the page (`ray_…_total`), and each page is a text. A series that isn't in the first scrape
-    started at 0, after the scrape before its first one. If a series falls, its process has restarted it at 0.
+    `name` is written as on the page (`ray_…_total`), and each page is a text. A series that appears in a later scrape
+    started at 0 after the scrape before it. A series that falls was restarted at 0.
     """
     ### BEGIN SOLUTION
     def series(page):
@@ -403,7 +403,7 @@ r"""
 An object stays in the store as long as *any* process holds a reference to it (Chapter 2).
 Below, an archive actor records which fragments there were.
 
-**Predict:** a loop creates ten fragments of 0.4 MB, one after the other, and deletes its reference to each one before it creates the next.
+**Predict:** the loop below creates ten fragments of 0.4 MB, one after the other, and deletes its reference to each one before it creates the next.
 How many MB are in the store at the end?
 """
 
@@ -443,8 +443,8 @@ measured("mb_in_store", stores()[0]["bytes"] / 1e6)
 # %% [markdown]
 r"""
 Nothing was freed, and the notebook doesn't show why: its own references to the ten are gone.
-Over days, such a leak is fatal: when the store is full, Ray spills objects to disk, and then the disk fills up, too.
-`ray memory` collects the references of every process, and can group them by the line that created them.
+Over days, such a leak is fatal: when the store is full, Ray spills objects to disk, and eventually the disk is full, too.
+`ray memory` lists the references of every process, here grouped by the line that created them.
 `given.summaries` prints only the total of each group:
 """
 
@@ -458,7 +458,7 @@ The ten objects arrived in the archive as an *argument of an actor call*, `Archi
 A reference *inside a list* arrives as a reference, not as its value, and while the archive stores it, the object stays in memory.
 You may not have expected the other line, a call from a cell of this notebook (a file whose name is a number is a cell).
 It created `frames`, the fragment for the profiler, and the variable still holds the reference.
-In a notebook, suspect variables and `Out[…]`.
+So in a notebook, check your variables and `Out[…]`.
 Without `RAY_record_ref_creation_sites`, `ray memory` shows processes, but no lines of code.
 
 To fix such a leak, store what you need, such as a number or a name, instead of the reference.
@@ -479,7 +479,7 @@ r"""
 ## If nothing is pending, look for calls that wait for each other
 
 The program below does one training step: a **trainer** asks a sampler for a fragment, and the sampler first asks the trainer for its latest weights.
-Each of them works when you test it alone.
+Each of the two works when you test it alone.
 """
 
 
@@ -546,7 +546,7 @@ Nothing is pending either, so neither a larger machine nor an autoscaler would h
 
 Which calls are running?
 `list_tasks` is part of the state API (Chapter 6).
-In a terminal, use `ray list tasks --filter "state!=FINISHED"`, because it lists only a hundred tasks, and without a filter, they include finished ones.
+In a terminal, use `ray list tasks --filter "state!=FINISHED"`; without a filter, the hundred tasks that it lists include finished ones.
 """
 
 # %% tags=["demo"]
@@ -559,10 +559,9 @@ pandas.DataFrame(
 
 # %% [markdown]
 r"""
-Two calls are RUNNING, and one is SUBMITTED_TO_WORKER, which means that it's in its actor's queue.
-RUNNING only means that the function has started.
-Is it computing, or is it waiting?
-The metrics can tell you, because they count the tasks that wait in `ray.get` separately, as RUNNING_IN_RAY_GET.
+Two calls are RUNNING, and one is SUBMITTED_TO_WORKER: it's in its actor's queue.
+RUNNING only means that the function has started, so it may be computing or waiting.
+The metrics tell you which, because they count tasks that wait in `ray.get` separately, as RUNNING_IN_RAY_GET.
 """
 
 # %% tags=["demo"]
@@ -577,8 +576,8 @@ r"""
 Both are waiting.
 That alone isn't a hang, because a healthy call waits in `ray.get`, too, until its result arrives.
 So find out on which line each of them waits, and for what.
-Whatever a process prints ends up in a file on its node, and the last line shows how far the process got.
-`ray logs actor --id …` and the dashboard show the same files, although `ray logs` may fail if several Rays share a machine (see *Traps*).
+Whatever a worker prints ends up in a file on its node, and the last line shows how far it got.
+`ray logs actor --id …` and the dashboard show the same files (but see *Traps*).
 """
 
 # %% tags=["demo"]
@@ -588,9 +587,9 @@ print("its last line:", log.read_text().splitlines()[-1])
 
 # %% [markdown]
 r"""
-Finally, read the stacks: for each process, the line that it's on *at this moment*, and the calls that led there.
+Finally, read the stacks: for each process, the line that it's on *right now*, and the calls that led there.
 The cell that created these two actors also told them to write their stacks to a file at every `SIGUSR1` signal, with `faulthandler.register` from Python's standard library.
-That works even if the process is stuck.
+This works even if the process is stuck.
 In the `__init__` of your own actors, it takes two lines:
 
 ```python
@@ -600,7 +599,7 @@ faulthandler.register(signal.SIGUSR1, file=self.stacks)
 
 Then `kill -USR1 4711` in a shell writes the stacks of process 4711, where 4711 is the actor's `pid` in `ray list actors --detail`.
 The file also has the other threads and Ray's own lines, which `given.stack_of` leaves out.
-Send this signal only to a process that has registered a handler, because it *kills* any other.
+Send this signal only to processes that have registered a handler, because it *kills* the others.
 """
 
 # %% tags=["demo"]
@@ -613,12 +612,12 @@ Together, the two stacks show a circle:
 
 ![A trainer waits for a sampler, which waits for the trainer: both calls are RUNNING and no CPU is missing](../img/ch19_circle.svg)
 
-By default, an actor runs one call at a time.
+These actors run one call at a time.
 `weights` can't start before `step` returns, `step` can't return before `sample` does, and `sample` can't return before `weights` does.
 The deadlock in Chapter 4 was about CPUs, and `ray status` showed it.
-This one involves no resources, so only calls and stacks show it.
+You see this one only in calls and stacks.
 
-You can break the circle in three ways, and the first one is the best:
+You can break the circle in three ways, with the best one first:
 
 1. **Pass what the sampler needs.** The trainer passes its weights as an argument, and the sampler never calls back.
 2. **Don't wait inside `step`.** Return the reference instead.
@@ -666,8 +665,9 @@ r"""
 
 A colleague leaves you three running programs and goes on vacation.
 The `shelf` should fill with fragments of experience, the `saver` should write weights to a file, and the `report` should return how many fragments the shelf has.
-Each of them is an actor with one call, and none of the calls has returned or printed anything.
-You don't need to know the code: `given.hand_over` starts the programs as your colleague left them.
+Each of them is an actor that is running a call.
+None of the calls has returned or printed anything, and nobody remembers an error.
+`given.hand_over` starts them as your colleague left them.
 """
 
 # %% tags=["demo"]
@@ -677,10 +677,11 @@ print(f"{len(ready)} calls have finished, {len(waiting)} have not")
 
 # %% [markdown]
 r"""
-You can't change these programs, so you need a tool that looks in from outside.
-**py-spy**, a [sampling profiler](../docs/glossary.md#sampling-profiler), pauses a running Python process for a few milliseconds, reads its memory, and finds the stack there.
+These programs are already running, so you need a tool that looks in from outside.
+**py-spy**, a [sampling profiler](../docs/glossary.md#sampling-profiler), pauses a running Python process for a moment and reads the stack from its memory.
 `ray stack` runs py-spy under `sudo` on every worker of the machine, and on Linux it adds the lines of C and C++ code, which the next cell leaves out.
-Many systems allow this only with `sudo`, as macOS always does, and containers often forbid it; if yours refuses, the cells say so.
+Many systems allow this only with `sudo`, and containers often forbid it.
+If yours refuses, the cells say so.
 """
 
 # %% tags=["demo"]
@@ -703,12 +704,12 @@ predict("never_returns", ..., ["shelf", "saver", "report"])
 
 # %% [markdown]
 r"""
-One sample isn't enough, because a slow process may just be waiting at that moment.
+One stack isn't enough, because a slow process may just be waiting at that moment.
 `given.sample_stacks` takes ten, a tenth of a second apart; if your system refuses py-spy, it uses the signal from the previous section.
 Each sample is a dict: `active` says whether the process computed right after it was sampled, and `frames` lists the frames of the main thread, the innermost first, each a dict with `function`, `file`, and `line`.
 
-Stacks show *that* a process waits, and Ray's records can show *for whom*, because they contain every unfinished call and its caller.
-`given.waits_for` reads these records and returns a [wait-for graph](../docs/glossary.md#wait-for-graph): `{"report": "shelf"}` means that a call from `report` to `shelf` hasn't finished.
+Stacks show *that* a process waits, and Ray's records show *for whom*, because they list unfinished calls and their callers.
+`given.waits_for` makes a [wait-for graph](../docs/glossary.md#wait-for-graph) of them: `{"report": "shelf"}` means that a call from `report` to `shelf` hasn't finished.
 """
 
 # %% tags=["demo"]
@@ -729,17 +730,16 @@ There are three verdicts:
 - `"slow"`: the process computed in at least one sample, or its stacks aren't all the same, line by line.
   An endless loop counts as slow, too.
 - `"hung"`: the process isn't slow, and its chain of waits runs into a circle.
-  Go from the process to the one that it waits for, then to the one that this one waits for, and so on.
-  If you come to a process for the second time, and none of those on the way is slow, nothing can ever wake them.
+  To follow the chain, go from the process to the one that it waits for, from there to the next, and so on.
+  If you come to a process for the second time and haven't met a slow one, none of them will ever get a result.
 - `"waiting"`: the process isn't slow, and its chain ends.
-  It may end at a slow process, whose result can still come.
-  It may also end at a process that waits for none of the others, but for a lock, a reply, or a sleep, and stacks can't tell you whether that will come.
+  If it ends at a slow process, the result can still come.
+  If it ends at a process that isn't in `waits_for`, that one waits for something else, such as a lock, a reply, or a sleep, and stacks can't tell you whether that will come.
 
-The circle may not contain the process where you started, so remember where you've been.
+The circle may not include the process that you started from, so remember all those that you've visited.
 
 The function shows you where to look in the code.
 In each sample that has one, take the innermost frame whose file is in `own`, and return the function that comes up in the most samples.
-The check uses samples of other programs.
 """
 
 
@@ -747,7 +747,7 @@ The check uses samples of other programs.
 def diagnose(samples, waits_for, own):
     """Return {name: (verdict, function)} for each process in `samples`.
 
-    The verdict is "slow", "waiting" or "hung". The function is the one, in the files `own`, where most samples are.
+    The verdict is "slow", "waiting", or "hung". The function is the one in the files `own` that most samples are in.
     """
     ### BEGIN SOLUTION
     def is_slow(name):
@@ -781,9 +781,9 @@ check("diagnose", diagnose)
 
 # %% [markdown] tags=["solution"]
 r"""
-Databases look for deadlocks in the same way: they search their wait-for graph for a circle.
+Databases find deadlocks in the same way: they look for a circle in a wait-for graph.
 And `place` is a small sampling profiler: it counts where a process is, and the counts show where its time goes.
-`py-spy record` and `py-spy top` sample a hundred times per second from outside the process, so they slow it down much less than `cProfile`, which runs at every call.
+`py-spy record` and `py-spy top` sample a hundred times per second from outside the process, so they slow it down much less than `cProfile`, which does some work at every call.
 """
 
 # %% tags=["demo"]
@@ -795,13 +795,13 @@ if passed("diagnose"):
 r"""
 Now open `coursekit/given/handed_over.py`, but read only these three functions.
 The `shelf` compares each new fragment with all those that it has, instead of looking it up in a `set` of tuples.
-The `report` is healthy: its call is next in line when the shelf's call returns.
+The `report` is healthy: its call to the shelf is in the queue, and will run when `fill` returns.
 The `saver` waits for a lock, and that's a [hang](../docs/glossary.md#hang) only if nobody will ever release the lock.
-A stack doesn't say who holds it.
+A stack doesn't show who holds it.
 
 To find out, you need the *values* of variables, and a **debugger** shows them: write `breakpoint()` where you want to stop, and run the program again.
-A Ray worker that reaches this line waits until you connect, from VS Code with the *Ray Distributed Debugger* extension or, if `RAY_DEBUG=legacy` is in the worker's environment, from a terminal with `ray debug`.
-The next cells add a breakpoint, repeat your colleague's two calls, and print what you would type.
+A Ray worker that reaches this line waits until you connect, from VS Code with the *Ray Distributed Debugger* extension (if `debugpy` is installed) or, if `RAY_DEBUG=legacy` is in the worker's environment, from a terminal with `ray debug`.
+The next cells add a breakpoint and repeat your colleague's two calls; each `(Pdb)` line shows what you would type.
 """
 
 
@@ -830,8 +830,8 @@ ray.kill(watched)
 # %% [markdown]
 r"""
 Before the second call, the lock is `locked`, although no other call is running: the first call raised an exception between `acquire` and `release`, and your colleague's program caught the exception and went on.
-So only the call that waits for the lock could release it: the saver waits for itself.
-`with self.lock:` would have released the lock in any case.
+In this class, only `save` releases the lock, and the only `save` that is left waits for it, so the saver waits for itself.
+`with self.lock:` would have released the lock despite the exception.
 
 Add that wait, and ask your function again:
 """
@@ -844,7 +844,7 @@ measured("never_returns", "saver")
 
 # %% [markdown]
 r"""
-You can't add a breakpoint to a process that hangs *right now*, but `py-spy dump --locals` shows the local variables of its frames.
+You can't add a breakpoint to a process that hangs *right now*, but `py-spy dump --locals` shows its local variables.
 """
 
 # %% [markdown]
@@ -974,26 +974,23 @@ progress()
 r"""
 ## What you can do now
 
-- You can find the slow stage in Ray's records and the slow line in a profile, and say what reserved CPUs cost.
-- You can scrape a node's metrics, count something of your own, and compute a rate that survives restarts.
-- You can find out with `ray memory` what keeps objects in memory.
-- You can debug a program that makes no progress from the outside in: resources, calls, metrics, logs, stacks.
-- You can tell from stack samples whether a process is slow or waiting, and from the chain of waits whether it hangs.
+- You can find the slow stage in Ray's records and the slow line in a profile.
+- You can compute a rate that survives restarts, and find out what keeps an object in memory.
+- You can debug a program from the outside in: resources, calls, metrics, logs, stacks.
+- You can tell from stack samples whether a process waits, and from the chain of waits whether it hangs.
 - You can explain why a task is PENDING.
 
 ## Traps
 
-- **Changing something before you measure.** The stage with the most seconds or the longest calls may not be the bottleneck.
-- **A counter falls** when its process restarts, so compute rates first, and sum last.
-- **A RUNNING call may be waiting**, and a waiting call may be healthy: every sample of a process in `ray.get` is the same.
-  Find out what it waits for.
+- **The stage with the most seconds** or the longest calls may not be the bottleneck, so measure before you change anything.
+- **A RUNNING call may be waiting**, and a waiting call may be healthy, so find out what it waits for.
 - **Several Rays on one machine.** Without `RAY_ADDRESS`, the tools connect to the Ray that `ray start` started last, or they refuse to choose.
-  And only one Ray gets the agent's port, 52365; for the others, `ray logs` fails ("Agent … doesn't exist"), so read the files themselves.
+  And only one Ray gets the agent's port, 52365; for the others, `ray logs` fails ("Agent … doesn't exist"), so open the files yourself.
 - **A shell needs `RAY_AUTH_MODE=token`** before every `ray` command (Chapter 6).
 - **`lock.acquire()` without `with`**: after an exception, the lock stays locked, and the next call hangs.
 
 On Windows outside WSL, there's no `SIGUSR1`.
-On a Mac, py-spy and `ray stack` ask for your password.
+On a Mac, py-spy always needs `sudo`.
 
 ## Read on
 
