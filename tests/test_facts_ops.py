@@ -1,6 +1,8 @@
 """What chapters 16 to 19 say about the pinned Ray and PyTorch, where no cell of theirs shows it."""
 
 import inspect
+import os
+import re
 import subprocess
 import sys
 import threading
@@ -351,3 +353,44 @@ def test_a_task_may_also_be_pending_while_its_arguments_are_fetched_or_a_store_h
         "PENDING_ACTOR_TASK_ARGS_FETCH",
         "PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY",
     }
+
+
+def test_the_metric_of_a_worker_keeps_the_worker_and_the_count_of_tasks_does_not():
+    from ray._private.telemetry.metric_cardinality import MetricCardinality
+
+    assert MetricCardinality.get_high_cardinality_labels_to_drop("learned_fragments") == []
+    assert MetricCardinality.get_high_cardinality_labels_to_drop("tasks") == ["WorkerId"]
+
+
+def test_by_default_metrics_are_reported_every_ten_seconds_and_no_line_is_recorded():
+    from ray._raylet import Config
+
+    assert Config.metrics_report_interval_ms() == 10_000
+    assert not Config.record_ref_creation_sites()
+
+
+def test_of_several_rays_the_tools_take_the_one_that_ray_start_wrote_down_or_none(monkeypatch):
+    from ray._private import services
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(services, "find_gcs_addresses", lambda: {"10.0.0.1:6379", "10.0.0.2:6379"})
+    monkeypatch.setattr(services, "find_bootstrap_address", lambda _: "10.0.0.2:6379")
+    assert services.canonicalize_bootstrap_address_or_die(None) == "10.0.0.2:6379"
+    monkeypatch.setattr(services, "find_bootstrap_address", lambda _: None)
+    with pytest.raises(ConnectionError, match="multiple active Ray"):
+        services.canonicalize_bootstrap_address_or_die(None)
+
+
+def test_without_debugpy_a_breakpoint_does_not_wait(monkeypatch):
+    from ray.util import debugpy
+
+    monkeypatch.setattr(debugpy, "_try_import_debugpy", lambda: None)
+    assert debugpy.set_trace() is None
+
+
+def test_by_default_py_spy_takes_a_hundred_samples_per_second():
+    from coursekit.basics.paths import path_with_scripts
+
+    command = ["py-spy", "record", "--help"]
+    done = subprocess.run(command, env=os.environ | {"PATH": path_with_scripts()}, capture_output=True, text=True)
+    assert re.search(r"--rate.*\n?.*default: 100", done.stdout)

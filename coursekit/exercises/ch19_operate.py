@@ -17,7 +17,8 @@ def _run(rng: Generator, stages: list[dict], items: int) -> list[dict]:
 
     A stage takes items in order, `batch` of them at a time, on its workers round-robin; the first may be `slower`.
     """
-    calls, ready = [], [0.0] * items
+    calls: list[dict] = []
+    ready = [0.0] * items
     start, first_pid = 1.7e9 + float(rng.uniform(0, 1e6)), int(rng.integers(1000, 30_000))
     for stage in stages:
         workers = [rng.bytes(8).hex() for _ in range(stage["workers"])]
@@ -226,7 +227,11 @@ def _programs_seen(rng: Generator) -> list[tuple[str, list[tuple[bool, list[dict
         ("it computes nothing, and every stack is the same", [idle] * 8, ("waiting", a)),
         ("it waits in changing places, always in the same function of a library", naps, ("slow", b)),
         ("it waits in one function, on changing lines", lines, ("slow", a)),
-        ("it computed in one of the samples, and all stacks are the same", [idle] * 6 + [(True, idle[1])], ("slow", a)),
+        (
+            "it computed in one of the samples, and all stacks are the same",
+            [*[idle] * 3, (True, idle[1]), *[idle] * 3],
+            ("slow", a),
+        ),
         ("it computed in all of the samples, and all stacks are the same", [(True, idle[1])] * 6, ("slow", a)),
         ("it's in a library most of the time, which one of its own functions calls", deep, ("slow", b)),
         ("in most samples, none of its own functions is on the stack", [*[nothing] * 5, *hot[:3]], ("slow", b)),
@@ -258,12 +263,11 @@ def _chains(rng: Generator) -> list[tuple[str, list[str], dict[str, str], list[s
     returns=dict,
 )
 def diagnose(answer: Answer, rng: Generator) -> None:
-    """A process that waits is hung only if the chain of waits leads back to itself: what it waits for can never come."""
+    """A process that waits hangs if its chain of waits runs into a circle, because then the result can never come."""
     # Long: eight processes whose stacks differ in kind, and five programs whose waits do.
     for special, seen, wanted in _programs_seen(rng):
-        samples = [
-            {"active": active, "frames": frames} for active, frames in (seen[at] for at in rng.permutation(len(seen)))
-        ]
+        order = [0, *(1 + rng.permutation(len(seen) - 2)), len(seen) - 1]  # what is alone is neither first nor last
+        samples = [{"active": seen[place][0], "frames": seen[place][1]} for place in order]
         with answer.case(
             f"{len(seen)} samples of one process, which waits for no other; own files {', '.join(OWN)}: {special}"
         ):
@@ -276,10 +280,12 @@ def diagnose(answer: Answer, rng: Generator) -> None:
             expect_equal(function, wanted[1], f"{function!r} is not where the process was in most samples.")
     for special, moving, waits_for, hung in _chains(rng):
         names = [str(name) for name in rng.permutation(["actor", "buffer", "critic", "driver"])]
-        seen = {name: [{"active": name in moving, "frames": _stack((name, OWN[1], 7), inside=1)}] * 3 for name in names}
+        shown = {
+            name: [{"active": name in moving, "frames": _stack((name, OWN[1], 7), inside=1)}] * 3 for name in names
+        }
         working = ", ".join(name for name in names if name in moving) or "nobody"
         with answer.case(f"processes {', '.join(names)}; computing: {working}; waits_for {waits_for}: {special}"):
-            got = answer(seen, waits_for, list(OWN))
+            got = answer(shown, waits_for, list(OWN))
             for name in names:
                 verdict, _ = _said_of(name, got)
                 wanted_here = "slow" if name in moving else "hung" if name in hung else "waiting"

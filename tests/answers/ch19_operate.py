@@ -493,3 +493,50 @@ def only_states_that_begin_with_pending(tasks, nodes, holders):
 @rejects("explain_pending")
 def words_for_running_tasks_too(tasks, nodes, holders):
     return report([task | {"state": task["state"].replace("RUNNING", "PENDING")} for task in tasks], nodes, holders)
+
+
+@accepts("explain_pending")
+def takes_away_in_a_table(tasks, nodes, holders):
+    total = pandas.DataFrame({node["id"]: node["resources"] for node in nodes if node["alive"]}).T.fillna(0.0)
+    left = total.copy()
+    for holder in holders:
+        if holder["doing"] in ("waits", "idle") and holder["node"] in left.index:
+            for name, amount in holder["holds"].items():
+                left.loc[holder["node"], name] -= amount
+
+    def some(table, asks):
+        wanted = pandas.Series(asks, dtype=float)
+        return bool((table.reindex(columns=wanted.index, fill_value=0.0) >= wanted).all(axis=1).any())
+
+    def word(task):
+        if task["state"] == "PENDING_ARGS_AVAIL":
+            return "arguments"
+        if task["actor"]:
+            return "actor"
+        return "queue" if some(left, task["asks"]) else "locked" if some(total, task["asks"]) else "nowhere"
+
+    return {task["id"]: word(task) for task in tasks if task["state"] != "RUNNING"}
+
+
+@rejects("explain_pending")
+def looks_at_the_actor_before_the_arguments(tasks, nodes, holders):
+    calls = {task["id"]: "actor" for task in tasks if task["actor"] and task["state"] != "RUNNING"}
+    return report(tasks, nodes, holders) | calls
+
+
+@rejects("explain_pending")
+def exactly_enough_is_too_little(tasks, nodes, holders):
+    a_little_more = [task | {"asks": {name: amount + 0.01 for name, amount in task["asks"].items()}} for task in tasks]
+    return report(a_little_more, nodes, holders)
+
+
+@rejects("explain_pending")
+def the_last_holder_of_a_node_overwrites_the_others(tasks, nodes, holders):
+    last = {(holder["node"], holder["doing"]): holder for holder in holders}
+    return report(tasks, nodes, list(last.values()))
+
+
+@rejects("explain_pending")
+def subtracts_the_holders_of_every_node(tasks, nodes, holders):
+    everywhere = [holder | {"node": node["id"]} for holder in holders for node in nodes]
+    return report(tasks, nodes, everywhere)
