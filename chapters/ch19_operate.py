@@ -55,7 +55,7 @@ This time, Ray starts with its **dashboard**, because the dashboard's process al
 Ray's processes read the `RAY_…` variables when they start, so on a cluster, set them before `ray start`.
 Recording lines of code adds a little overhead to each call, so it's off by default.
 
-This chapter answers six questions, each with its own tool:
+This chapter answers six questions, with a tool for each:
 
 ![Six questions about a running program, with the tool for each: what is slow, how fast does it work, who holds the memory, who waits for whom, what did it print, why is it PENDING](../img/ch19_questions.svg)
 """
@@ -247,7 +247,7 @@ r"""
 
 If an actor has **reserved** a CPU, no other task gets it, whether the actor computes or not.
 A sampler reserves half a CPU, and the preparer and the learner reserve one each, so the slow program reserves three and a half CPUs.
-The plot compares three numbers for each class: `reserved` is `num_cpus` times the seconds of the run, `in calls` is the part of that during which a call was running, and `computed` is the CPU seconds that the operating system counted.
+The plot compares three numbers for each class: `reserved` is `num_cpus` times the seconds of the run, `in calls` is the part of it while a call was running, and `computed` is the CPU seconds that the operating system counted.
 """
 
 # %% tags=["demo"]
@@ -385,7 +385,7 @@ check("per_second", per_second)
 r"""
 Compute the growth of each series first, and sum last: if you sum first, every restart looks like a loss.
 In Prometheus, `sum(rate(...))` works in this order.
-By default, though, it counts a new series only from its first scrape, because it doesn't know that the series started at 0.
+By default, though, `rate` counts a new series only from its first scrape, because it doesn't know that the series started at 0.
 """
 
 # %% tags=["demo"]
@@ -680,8 +680,8 @@ r"""
 These programs are already running, so you need a tool that looks in from outside.
 **py-spy**, a [sampling profiler](../docs/glossary.md#sampling-profiler), pauses a running Python process for a moment and reads the stack from its memory.
 `ray stack` runs py-spy under `sudo` on every worker of the machine, and on Linux it adds the lines of C and C++ code, which the next cell leaves out.
-Many systems allow this only with `sudo`, and containers often forbid it.
-If yours refuses, the cells say so.
+Many systems allow py-spy only with `sudo`, and containers often forbid it.
+If your system refuses, the cells say so.
 """
 
 # %% tags=["demo"]
@@ -731,7 +731,7 @@ There are three verdicts:
   An endless loop counts as slow, too.
 - `"hung"`: the process isn't slow, and its chain of waits runs into a circle.
   To follow the chain, go from the process to the one that it waits for, from there to the next, and so on.
-  If you come to a process for the second time and haven't met a slow one, none of them will ever get a result.
+  If you come to a process for the second time and haven't met a slow one, none of them will ever get its result.
 - `"waiting"`: the process isn't slow, and its chain ends.
   If it ends at a slow process, the result can still come.
   If it ends at a process that isn't in `waits_for`, that one waits for something else, such as a lock, a reply, or a sleep, and stacks can't tell you whether that will come.
@@ -739,7 +739,7 @@ There are three verdicts:
 The circle may not include the process that you started from, so remember all those that you've visited.
 
 The function shows you where to look in the code.
-In each sample that has one, take the innermost frame whose file is in `own`, and return the function that comes up in the most samples.
+From each sample, take the innermost frame whose file is in `own`, skip samples without such a frame, and return the function that comes up most often.
 """
 
 
@@ -795,7 +795,7 @@ if passed("diagnose"):
 r"""
 Now open `coursekit/given/handed_over.py`, but read only these three functions.
 The `shelf` compares each new fragment with all those that it has, instead of looking it up in a `set` of tuples.
-The `report` is healthy: its call to the shelf is in the queue, and will run when `fill` returns.
+The `report` is healthy: its call to the shelf is in the shelf's queue, and will run when `fill` returns.
 The `saver` waits for a lock, and that's a [hang](../docs/glossary.md#hang) only if nobody will ever release the lock.
 A stack doesn't show who holds it.
 
@@ -830,7 +830,7 @@ ray.kill(watched)
 # %% [markdown]
 r"""
 Before the second call, the lock is `locked`, although no other call is running: the first call raised an exception between `acquire` and `release`, and your colleague's program caught the exception and went on.
-In this class, only `save` releases the lock, and the only `save` that is left waits for it, so the saver waits for itself.
+In this class, only `save` releases the lock, and the only `save` call that is left is waiting for it, so the saver waits for itself.
 `with self.lock:` would have released the lock despite the exception.
 
 Add that wait, and ask your function again:
@@ -859,7 +859,7 @@ A task that hasn't started waits for something, and what helps depends on the re
 | `"actor"` | It's a call to an actor that is busy or hasn't started. | Look at the actor's calls. |
 | `"nowhere"` | It's *infeasible*: no live node is large enough, even when empty. | Ask for less, or add a larger node. |
 | `"queue"` | A live node has room for it, or will have once the holders that work there have finished. | Wait. |
-| `"locked"` | A live node is large enough, but holders that are idle or waiting keep what's missing. | Stop one of them. |
+| `"locked"` | A live node is large enough, but holders that are idle or waiting hold what's missing. | Stop one of them. |
 
 The table leaves out rarer reasons, such as a full object store.
 
@@ -897,7 +897,7 @@ Write `explain_pending`, which takes three such lists of dicts, `tasks`, `nodes`
 It returns the word for every task that isn't RUNNING: the first row of the table that fits, as if no other task were waiting.
 
 - A task `asks` for resources, and its `actor` is an id if it's a call to an actor, otherwise None.
-- A node's `resources` are its total.
+- A node is `alive` or not, and its `resources` are its total.
 - The holders are running tasks and live actors.
   Each of them `holds` resources on a `node` (an id), and is `doing` one of three things: it `"works"`, `"waits"`, or is `"idle"`.
   A CPU that a waiting task has released isn't in `holds`.
