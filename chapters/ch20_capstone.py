@@ -1,39 +1,40 @@
-# %% [markdown] you_learn_to="beat a baseline within a budget, and enter the leaderboard"
+# %% [markdown] you_learn_to="train an agent that beats a baseline within a budget, and enter the leaderboard"
 r"""
 # Chapter 20 · Capstone
 
-You train an agent of your own within a budget.
+Train your own agent within a budget, and prove that it beats a baseline.
 
 *About 120 minutes · builds on [Chapter 8](ch08_rollouts.ipynb), [Chapter 10](ch10_actor_learner.ipynb) and [Chapter 14](ch14_custom.ipynb)*
 
 **What you will be able to do**
 
-- take an environment without a solution: look at it, measure chance and a simple rule, and only then learn;
-- say what a program and all its processes cost in CPU seconds, and stop it in time;
-- put together a distributed agent from what you wrote in this course: samplers, weights, a learner;
-- have it judged on episodes it has never seen, and compare it fairly;
-- keep going on your own: a leaderboard, and ideas for weeks.
+- approach an unknown environment: measure random actions and a simple rule before you train anything;
+- measure the CPU seconds that a program and all of its processes use, and stop the program in time;
+- build a distributed agent from the parts that you wrote in this course: samplers, weights, and a learner;
+- evaluate an agent on episodes that it has never seen, and compare it with others fairly;
+- enter your agent in a leaderboard, and keep improving it on your own.
 """
 
 # %%
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas
 import ray
 import torch
 from scipy.special import log_softmax
 from torch import nn
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
+from coursekit import begin, budget, check, film, hint, measured, passed, predict, progress, quiz, solution, strip, warm_up
 from coursekit.given.ch20_capstone import side_by_side, write_entry
 from coursekit.given.cpu_budget import Budget
 from coursekit.given.warehouse import EACH, EPISODE_STEPS, NUMBERS, OWN, SHELVES, STATION, TABLE, VIEWS, WORLD, Warehouse
 from coursekit.given.warehouse import baseline, evaluate, make_envs, paying, random_actions
-from coursekit import film, strip
 
-torch.set_num_threads(1)  # the networks are tiny: more threads would mostly wait for each other, and waiting costs CPU seconds
+torch.set_num_threads(1)  # more threads would mostly wait for each other, because the networks are tiny
 begin("ch20_capstone")
 
 # %%
@@ -43,34 +44,27 @@ warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
-The last chapter is a workshop: an hour together up to `beats_random`, then alone or in pairs, then the board.
-Put the board on the wall (`coursekit capstone board --open`); `coursekit capstone class FOLDER` runs a whole class's entries in one world, and adds a film of each.
-With two hours and a competitive room, let `beats_baseline` end the first hour and the leaderboard fill the second.
-Run all entries on one machine, or the board compares machines.
+The core course ends here, with a workshop: work together for an hour, up to `beats_random`, and then let people work alone or in pairs until the leaderboard.
+Project the leaderboard on the wall (`coursekit capstone board --open`).
+`coursekit capstone class FOLDER` runs a whole class's entries in one world and adds a film of each.
+With two hours and a competitive room, let `beats_baseline` end the first hour, and fill the second with the leaderboard.
+Run all entries on one machine, because otherwise you compare machines.
 """
 
 # %% [markdown]
 r"""
-## A warehouse in which some customers cost more than they pay
+## A warehouse where some customers cost more than they pay
 
-A robot fetches parcels.
-Orders appear on eight shelves, each for one parcel of one of four kinds.
-An order waits a while, as the black bar below the parcel shows; then a colleague fetches it.
-The robot carries three parcels, and only those it delivers at the green packing table pay.
-Its battery lasts for sixty squares; at the yellow station it gets a fresh one.
-With an empty battery it creeps, one square in four steps.
-An episode is 150 steps.
+A robot fetches parcels in a warehouse.
+Orders appear on eight shelves, and each order is for one parcel of one of four kinds.
+An order waits for a limited time, as the black bar below the parcel shows; after that, a colleague fetches the parcel.
+The robot carries up to three parcels, and you're paid only for those that it delivers to the green packing table.
+Its battery lasts for sixty squares, and the yellow station gives it a fresh one.
+With an empty battery, the robot creeps along at one square every four steps.
+An episode is 150 steps long.
 
-An **action** names a place: 0 to 7 are the shelves, 8 is the table, 9 the station.
-The robot drives *one square* towards it, by a shortest path, and in the next step you may change your mind.
-
-Two things make it hard.
-Each kind has a **price**: two kinds pay, and two cost money, because their customers send things back.
-And customers have **habits**: one whose parcel arrives may order again at once, always the same next kind, which appears on the first empty shelf.
-The pictures show the prices; the observations show neither prices nor habits.
-Prices, habits, map and the flow of orders together are a **world**.
-This notebook has one; every check draws another, and so does the leaderboard's judge.
-Which kinds are worth fetching differs from world to world: a choice that is good here, by name or by rank of price, is bad in others.
+An **action** names a place: 0 to 7 are the shelves, 8 is the table, and 9 is the station.
+The robot drives *one square* toward that place along a shortest path, and in the next step you can choose another place.
 """
 
 # %% tags=["demo"]
@@ -85,15 +79,22 @@ strip(pictures, ["step 0", "step 20", "step 60"], columns=3);
 
 # %% [markdown]
 r"""
-An **observation** is 55 numbers between 0 and 1.
-Seven are about the robot: its battery, the distances to table and station, and how much it carries of each of the four kinds.
-Then come six for each shelf: how far it is, how long its parcel still waits, with 0 for no parcel, and the parcel's kind, as four numbers of which one is 1.
-It will help that each shelf has its own six.
+The numbers on the parcels are their **prices**: two of the four kinds pay, and two cost money, because their customers send things back.
+Customers also have **habits**: after some kinds are delivered, the customer immediately orders again, always the same other kind, and the new parcel appears on the first empty shelf.
+The observations show neither prices nor habits.
 
-`make_envs(64)` gives 64 warehouses that step together in NumPy, as Gymnasium's vector environments do ([Chapter 7](ch07_environments.ipynb)).
-`evaluate(policy, episodes=200, seed=0, make_envs=make_envs)` plays whole episodes with any policy, a function from observations [N, 55] to actions [N], and returns what each episode earned.
-Only the first argument is required.
-Without the last, it plays in this notebook's world; the same seed means the same orders.
+The prices, the habits, the map, and the rate of new orders make up a **world**.
+This notebook uses a single world, but every check uses a new one, and so does the leaderboard's judge.
+Neither the number of a kind nor the rank of its price tells you whether it's worth fetching.
+
+An **observation** is 55 numbers between 0 and 1.
+The first seven describe the robot: its battery, its distances to the table and to the station, and how many parcels of each of the four kinds it carries.
+Each shelf adds six more: its distance, how much longer its parcel will wait (0 if the shelf is empty), and a one-hot vector for the parcel's kind.
+
+`make_envs(64)` creates 64 warehouses that step together in NumPy, like Gymnasium's vector environments ([Chapter 7](ch07_environments.ipynb)).
+A policy is a function that takes observations, shape [N, 55], and returns actions, shape [N].
+`evaluate(policy, episodes=200, seed=0, make_envs=make_envs)` runs whole episodes, by default in this notebook's world, and returns an array with the return of each one.
+With the same seed, every policy gets the same new customers.
 """
 
 # %% tags=["demo"]
@@ -102,69 +103,79 @@ obs, _ = envs.reset(seed=0)
 start, steps = time.perf_counter(), budget(2000, 300)
 for _ in range(steps):
     obs, *_ = envs.step(random_actions(obs))
-print(f"{64 * steps / (time.perf_counter() - start):,.0f} frames a second, observations of shape {obs.shape}")
+print(f"{64 * steps / (time.perf_counter() - start):,.0f} frames per second, observations of shape {obs.shape}")
 
 # %% [markdown]
 r"""
-## First measure chance, then the obvious, then the obvious with the price list
+## Before you train, measure random actions and two simple rules
 
-Before anything learns, you need to know what chance and the simplest sensible rule earn.
-Without the first you cannot say that something was learned; without the second, that it was worth learning.
-The course's `baseline` is such a rule: *change the battery when less than a quarter is left; fetch the nearest parcel while there is room; then go to the table*.
+Before anything learns, find out what random actions earn, and what the simplest sensible rule earns.
+Without the first number, you can't tell whether an agent has learned anything; without the second, you can't tell whether the training was worth it.
+The course's [baseline](../docs/glossary.md#baseline) is such a rule: *go to the station if less than a quarter of the battery is left; otherwise, fetch the nearest parcel until the robot is full; then go to the table*.
 
-To see what inside knowledge is worth, `paying(prices)` is the same rule with the price list in hand: it fetches the nearest parcel *that pays*.
+To see what inside knowledge is worth, we also run `paying(prices)`, which is the same rule with the price list: it fetches the nearest parcel *that pays*.
 
-**Predict:** what does each of the three earn in an episode, and how many parcels does it deliver?
-A tour for three parcels takes about fifteen steps.
+**Predict:** how much does the rule with the price list earn, as a percentage of what the baseline earns?
+A tour for three parcels takes about fifteen of the 150 steps.
 """
 
 # %% tags=["demo"]
-rules = {"chance": random_actions, "baseline": baseline, "knows all prices": paying(WORLD.prices)}
-each_pays_one = WORLD._replace(prices=(1, 1, 1, 1))
-returns, colours = {}, dict(zip(rules, ["#94a3b8", "#2563eb", "#d97706"], strict=True))
+predict("price_list_percentage", ...)  # percent of the baseline's mean return
+
+# %% tags=["demo"]
+rules = {"random": random_actions, "baseline": baseline, "knows all prices": paying(WORLD.prices)}
+each_pays_one = WORLD._replace(prices=(1, 1, 1, 1))  # here, a return is the number of parcels delivered
+returns, colors = {}, dict(zip(rules, ["#94a3b8", "#2563eb", "#d97706"], strict=True))
 figure, panels = plt.subplots(3, 1, figsize=(7, 5), sharex=True, constrained_layout=True)
 for axes, (name, rule) in zip(panels, rules.items(), strict=True):
     values = returns[name] = evaluate(rule)
     half = 1.96 * values.std() / len(values) ** 0.5
-    parcels = evaluate(rule, make_envs=lambda count: make_envs(count, each_pays_one))
-    axes.hist(values, bins=range(-20, 140, 5), color=colours[name])
+    parcels = evaluate(rule, make_envs=partial(make_envs, world=each_pays_one))
+    axes.hist(values, bins=range(-20, 140, 5), color=colors[name])
     axes.set_title(f"{name}: earns {values.mean():.1f} ± {half:.1f}, delivers {parcels.mean():.1f} parcels", fontsize=10)
     axes.set_ylabel("episodes of 200")
-panels[-1].set_xlabel("return of an episode");
+panels[-1].set_xlabel("return of an episode")
+measured("price_list_percentage", 100 * returns["knows all prices"].mean() / returns["baseline"].mean())
 
 # %% [markdown]
 r"""
-Chance does not stick to one idea for ten steps, so it hardly ever arrives anywhere.
-The baseline works hard and delivers parcel after parcel, including those that cost money.
-The surprise is the third: the rule that knows more earns far less.
-It refuses what costs money, so it never meets the customers whose next order pays best.
-It takes what pays a little, and never asks what the customer will order next.
-A price says what a parcel pays *now*; what counts is everything that comes of it, a value, and values must be learned.
+Random actions rarely take the robot anywhere, because it keeps changing its destination.
+The baseline delivers parcel after parcel, including those that cost money.
+The rule with the price list knows more, but it earns less than half as much as the baseline.
+It refuses every parcel that costs money, so it never delivers to the customers whose *next* order pays best.
+A price says what a parcel pays *now*, but what matters is everything that follows from a delivery.
+That is a *value*, and values have to be learned.
 
-The ± is half of the 95 % interval of the mean.
+The number after ± is half the width of the 95% [confidence interval](../docs/glossary.md#confidence-interval) of the mean.
 """
 
 # %% [markdown]
 r"""
-## A budget in CPU seconds counts every process that works for you
+## A budget in CPU seconds counts every process that your program starts
 
-An agent that may learn forever proves little.
-So the capstone has a budget: **CPU seconds**, as the operating system counts them, of your process *and of everything it started*.
-Ray's workers are on the bill, and so are the raylet and the GCS.
+It proves little that an agent learns if it may learn forever, so the capstone has a budget of **CPU seconds**.
+The operating system counts the [CPU time](../docs/glossary.md#cpu-time) of your process *and of every process that it starts*.
+Ray's workers count, and so do the raylet and the GCS.
 
-![An entry's process, Ray's processes and the samplers stand inside one frame whose CPU seconds are counted; the judge stands outside, sends observations and gets actions](../img/ch20_capstone.svg)
+![An entry's process, Ray's processes, and the samplers are inside one frame whose CPU seconds are counted; the judge is outside, sends observations, and gets actions](../img/ch20_capstone.svg)
 
-`bill = Budget(60)` starts to count when it is made.
-`bill.spent()` and `bill.left()` say how things stand, and `bill.report(mean_return)` adds a point to your learning curve.
-An entry gets such an object as its argument `budget`.
-The `budget(2000, 300)` in the cells is something else: this course's choice between full and quick mode.
+`cpu_budget = Budget(60)` starts counting when you create it.
+`cpu_budget.spent()` and `cpu_budget.left()` return CPU seconds, and `cpu_budget.report(mean_return)` adds a point to your learning curve.
+An entry receives an object like this as its `budget` argument.
+Don't confuse it with `budget(2000, 300)` in the cells, which chooses between the course's full and quick modes.
 
-**Predict** both columns of the next cell, clock and CPU, for half a second of sleep, of work here, and of work in each of two Ray tasks at once.
+The next cell measures half a second of sleep, half a second of work in this notebook, and the same work in each of two Ray tasks that run at the same time.
+
+**Predict:** how many CPU seconds do the two tasks use together?
 """
+
+# %% tags=["demo"]
+predict("cpu_seconds_of_two_tasks", ...)  # CPU seconds
+
 
 # %%
 def work(seconds):
-    """Keep a core busy until this process has used this many CPU seconds more."""
+    """Keep a core busy until this process has used this many more CPU seconds."""
     end = time.process_time() + seconds
     while time.process_time() < end:
         pass
@@ -178,22 +189,24 @@ ways = {
     "work here": lambda: work(0.5),
     "work in two tasks": lambda: ray.get([remote_work.remote(0.5) for _ in range(2)]),
 }
-print(f"{'':20}{'clock':>8}{'CPU':>8}")
+print(f"{'':20}{'wall clock':>12}{'CPU':>8}")
 for name, way in ways.items():
-    bill, start = Budget(60), time.perf_counter()
+    cpu_budget, start = Budget(60), time.perf_counter()
     way()
-    print(f"{name:20}{time.perf_counter() - start:8.2f}{bill.spent():8.2f}")
+    spent = cpu_budget.spent()
+    print(f"{name:20}{time.perf_counter() - start:12.2f}{spent:8.2f}")
+measured("cpu_seconds_of_two_tasks", spent)
 
 # %% [markdown]
 r"""
-Waiting uses no CPU seconds, and two tasks that work use twice as many as one.
-By the clock they take half a second if each has a core, and a second or more if they share one.
-So CPU seconds depend far less than the clock on what else your machine is doing, which makes them a fair budget.
-Threads that wait for each other in a busy loop use CPU seconds as well, which is why the first cell gives PyTorch one thread.
+Sleeping uses almost no CPU time, and two tasks use twice as much as one, plus a little for Ray's own processes.
+By the wall clock, the two tasks take half a second if each has a core, and a second or more if they share one.
+So CPU time depends far less than wall-clock time on what else your machine is doing, which makes it a fair budget.
+Threads that wait for each other in a busy loop use CPU time, too, so the first cell gives PyTorch a single thread.
 
-Two samplers make you *faster*; they do not make the budget *longer*.
-And Ray is not free: starting it costs up to ten CPU seconds, a new actor about one.
-Here Ray is already running, so its start does not count; what its processes use meanwhile does, and that is the surplus in the table.
+Two samplers make you *faster*, but they don't make the budget *longer*.
+Ray isn't free, either: starting it takes several CPU seconds, and every new actor takes some more.
+Here, Ray is already running, so its start doesn't count, but whatever its processes use from now on does.
 """
 
 # %%
@@ -206,26 +219,25 @@ quiz("what_a_budget_buys", what_a_budget_buys)
 
 # %% [markdown]
 r"""
-## An entry is one function
+## An entry is one function that returns a policy
 
 An **entry** is a function `train(make_envs, budget)` that returns a policy.
-`make_envs(count)` gives warehouses to learn in.
-The judge finds out what that policy is worth.
+`make_envs(count)` creates warehouses to learn in, and the judge finds out what the policy is worth.
 
-The first entry need not learn anything.
-`hurry` is a rule of its own: it fetches the parcel that will be gone soonest.
-`OWN` is 7, the count of numbers about the robot, and `EACH` is 6, the count for each shelf.
-`SHELVES` is 8; `TABLE` and `STATION` are the actions 8 and 9.
-Finish `valid_entry`: measure what `hurry` earns in 50 episodes **of the warehouses that the entry was given**, report the mean, and return the policy.
-A rule of your own will do as well, but the baseline will not; more episodes only make the mean more certain.
+Your first entry doesn't have to learn anything.
+`hurry` is another simple rule: it fetches the parcel that has the least time left.
+In its code, `OWN` is 7 (the count of numbers about the robot), `EACH` is 6 (the count for each shelf), `SHELVES` is 8, and `TABLE` and `STATION` are the actions 8 and 9.
 
-The check gives your entry another world with prices several times as high, and 3 CPU seconds.
-It asks the policy about one warehouse, seven and many, and compares what it earns with what you reported.
+Write `valid_entry`, which runs `hurry` for at least 50 episodes **in the warehouses that the entry was given**, reports the mean return, and returns the policy.
+You may use a rule of your own instead of `hurry`, but not the baseline.
+
+The check runs your entry in another world, where prices are several times as high, with a budget of 3 CPU seconds.
+It asks the policy about one warehouse, about seven, and about many, and it compares what the policy earns with what you reported.
 """
 
 # %%
 def hurry(observations):
-    """Return where to: the parcel that is gone soonest, the table, in time the station; [N, 55] -> [N]."""
+    """Return actions that fetch the parcel with the least time left, and visit the table and the station in time; [N, 55] -> [N]."""
     shelves = observations[:, OWN:].reshape(len(observations), SHELVES, EACH)
     waits = np.where(shelves[..., 1] > 0, shelves[..., 1], np.inf)
     full = observations[:, 3:OWN].sum(axis=1) > 0.99
@@ -235,7 +247,7 @@ def hurry(observations):
 
 # %%
 def valid_entry(make_envs, budget):
-    """Report what `hurry` earns on average in these warehouses; return it."""
+    """Report the mean return of `hurry` over at least 50 episodes in these warehouses, and return `hurry`."""
     ### BEGIN SOLUTION
     budget.report(evaluate(hurry, 50, 1, make_envs).mean())
     return hurry
@@ -247,15 +259,15 @@ check("valid_entry", valid_entry)
 
 # %% [markdown] tags=["solution"]
 r"""
-`evaluate` without its last argument would play in the notebook's world, at its prices.
-It is the same mistake as training in one simulator and shipping to another, and nothing complains.
+Without its last argument, `evaluate` would use the notebook's world and its prices.
+That's the same mistake as training in one simulator and deploying to another, and you'd see no error.
 """
 
 # %% tags=["demo"]
 if passed("valid_entry"):
-    bill = Budget(3)
-    policy = valid_entry(make_envs, bill)
-    print(f"reported {bill.curve[-1][1]:.1f} after {bill.spent():.2f} CPU seconds")
+    cpu_budget = Budget(3)
+    policy = valid_entry(make_envs, cpu_budget)
+    print(f"reported {cpu_budget.curve[-1][1]:.1f} after {cpu_budget.spent():.2f} CPU seconds")
     print(f"the baseline earns {returns['baseline'].mean():.1f}")
 
 # %%
@@ -268,21 +280,21 @@ quiz("who_scores", who_scores)
 
 # %% [markdown]
 r"""
-## One small network judges every shelf
+## One small network scores every shelf
 
-The parts that learn are those of chapter 10, fitted to the warehouse.
-New are `VIEWS`, `SCALE`, and how episodes end; if you remember chapter 10, the rest reads quickly.
-You will change these parts later.
+The parts that learn come from Chapter 10, adapted to the warehouse.
+`VIEWS`, `SCALE`, and the way that episodes end are new, so you can skim the rest.
+You can change all of these parts later.
 
-The policy uses what you know, as `ScoreEach` did in [Chapter 14](ch14_custom.ipynb).
-A shelf is a shelf: **one network of a few hundred weights judges each of the eight**, from the robot's seven numbers and the shelf's own six.
-`VIEWS`, shape [8, 13], says which numbers of an observation these are.
-What the network learns at one shelf holds for all of them.
+Like `ScoreEach` in [Chapter 14](ch14_custom.ipynb), the policy uses something that you know about the task: all shelves follow the same rules.
+So **one network with a few hundred weights scores each of the eight shelves**, from the robot's seven numbers and the shelf's six.
+Whatever the network learns from one shelf holds for all of them.
+`VIEWS`, shape [8, 13], says where these 13 numbers are in an observation.
 """
 
 # %%
 def network(inputs, hidden, outputs, gain):
-    """Return a network with one hidden layer whose first outputs are about as large as `gain`."""
+    """Return a network with one hidden layer; `gain` scales the initial weights of the output layer."""
     layers = [nn.Linear(inputs, hidden), nn.Tanh(), nn.Linear(hidden, outputs)]
     for layer, size in zip(layers[::2], [2**0.5, gain], strict=True):
         nn.init.orthogonal_(layer.weight, size)
@@ -292,19 +304,19 @@ def network(inputs, hidden, outputs, gain):
 
 # %%
 class Policy(nn.Module):
-    """Scores of the ten places, shape [B, 10], and values, shape [B], for observations [B, 55]."""
+    """Networks that take observations, shape [B, 55], and return a logit for each place, shape [B, 10], and values, shape [B]."""
 
     def __init__(self):
         super().__init__()
-        self.shelf = network(VIEWS.shape[1], 16, 1, gain=0.1)  # judges one shelf, and so all
-        self.rest = network(NUMBERS, 16, 2, gain=0.1)  # the table and the station
+        self.shelf = network(VIEWS.shape[1], 16, 1, gain=0.1)  # one logit, for any shelf
+        self.rest = network(NUMBERS, 16, 2, gain=0.1)  # the logits of the table and the station
         self.critic = network(VIEWS.shape[1], 32, 1, gain=0.3)  # what each shelf adds to the value
 
     def forward(self, obs):
-        """Return scores and values."""
+        """Return logits and values."""
         views = obs[:, VIEWS]
-        scores = torch.cat([self.shelf(views)[..., 0], self.rest(obs)], dim=-1)
-        return scores, self.critic(views)[..., 0].sum(dim=-1)
+        logits = torch.cat([self.shelf(views)[..., 0], self.rest(obs)], dim=-1)
+        return logits, self.critic(views)[..., 0].sum(dim=-1)
 
     def weights(self):
         """Return copies of all weights as arrays: {"shelf": [...], "rest": [...], "critic": [...]}."""
@@ -314,20 +326,20 @@ class Policy(nn.Module):
 
 # %% [markdown]
 r"""
-Samplers compute in NumPy, without PyTorch: cheaper to start, and faster for a few rows.
-`greedy` is what an entry returns in the end: always the place with the highest score.
+Samplers compute in NumPy, so their processes don't have to import PyTorch.
+In the end, an entry returns the [greedy policy](../docs/glossary.md#greedy-policy), which always takes the action with the largest logit.
 """
 
 
 # %%
 def compute(part, x):
-    """Return the outputs of a network with these weights, in NumPy."""
+    """Return the outputs of a network with these weights, computed in NumPy."""
     first, bias, second, shift = part
     return np.tanh(x @ first.T + bias) @ second.T + shift
 
 
-def scores_of(weights, obs):
-    """Return the score of each place: [..., 55] -> [..., 10]."""
+def logits_of(weights, obs):
+    """Return the logit of each place: [..., 55] -> [..., 10]."""
     shelves = compute(weights["shelf"], obs[..., VIEWS])[..., 0]
     return np.concatenate([shelves, compute(weights["rest"], obs)], axis=-1)
 
@@ -338,19 +350,20 @@ def values_of(weights, obs):
 
 
 def greedy(weights):
-    """Return the policy that always heads for the place with the highest score."""
-    return lambda obs: scores_of(weights, obs).argmax(axis=-1)
+    """Return the policy that always heads for the place with the largest logit."""
+    return lambda obs: logits_of(weights, obs).argmax(axis=-1)
 
 
 # %% [markdown]
 r"""
-The sampler plays 64 steps in all its warehouses, leaves out the frames of a reset, and returns rows ready to learn from, with $\log \pi_{old}$, advantage and target.
-No warehouse ever *terminates*; the clock only truncates, so every end has a bootstrap.
+A sampler steps all of its warehouses 64 times and leaves out the reset frames.
+It returns the remaining rows with $\log \pi_{old}$, the advantage, and the critic's target.
+Episodes are only ever truncated, after 150 steps, and never *terminated*, so the last observation's value counts at every end.
 """
 
 # %%
-STEPS, GAMMA, LAMBDA = 64, 0.98, 0.95  # steps of a fragment, the discount, GAE's λ
-SCALE = 0.1  # rewards are multiplied by this: networks like numbers of about 1
+STEPS, GAMMA, LAMBDA = 64, 0.98, 0.95  # steps of each warehouse per iteration, the discount factor, and the λ of GAE
+SCALE = 0.1  # rewards are multiplied by this, because networks learn numbers near 1 more easily
 
 
 def rows_of(frames, last_obs, weights):
@@ -360,9 +373,9 @@ def rows_of(frames, last_obs, weights):
     advantages, later = np.zeros_like(values[:-1]), 0.0
     for t in reversed(range(len(obs))):
         delta = SCALE * frames["rewards"][t] + GAMMA * values[t + 1] - values[t]
-        later = delta + GAMMA * LAMBDA * later * ~frames["over"][t]
+        later = delta + GAMMA * LAMBDA * later * (1.0 - frames["over"][t])
         advantages[t] = later
-    logp = log_softmax(scores_of(weights, obs), axis=-1)
+    logp = log_softmax(logits_of(weights, obs), axis=-1)
     logp = np.take_along_axis(logp, actions[..., None], axis=-1)[..., 0]
     rows = {"obs": obs, "actions": actions, "logp": logp}
     rows |= {"advantages": advantages, "targets": advantages + values[:-1]}
@@ -370,40 +383,40 @@ def rows_of(frames, last_obs, weights):
 
 
 # %%
-class Player:
-    """Plays in several warehouses at once."""
+class Stepper:
+    """Steps several warehouses together, with actions sampled from a policy."""
 
     def __init__(self, make_envs, count, seed):
         self.envs, self.rng = make_envs(count), np.random.default_rng(seed)
         self.obs, _ = self.envs.reset(seed=seed)
         self.over = np.zeros(count, bool)  # where an episode has just ended, the next frame is a reset
 
-    def frame(self, weights):
-        """Return one frame of all warehouses; actions are drawn with the policy's probabilities."""
-        obs, real, scores = self.obs, ~self.over, scores_of(weights, self.obs)
-        actions = (scores + self.rng.gumbel(size=scores.shape)).argmax(axis=-1)
+    def step(self, weights):
+        """Return one frame of each warehouse."""
+        obs, real, logits = self.obs, ~self.over, logits_of(weights, self.obs)
+        actions = (logits + self.rng.gumbel(size=logits.shape)).argmax(axis=-1)  # samples from the softmax
         self.obs, rewards, _, self.over, _ = self.envs.step(actions)
         return {"obs": obs, "actions": actions, "rewards": rewards, "over": self.over, "real": real}
 
 
 # %%
-class Sampler(Player):
-    """Plays with the weights that it was sent last. An ordinary class: `ray.remote` makes it an actor."""
+class Sampler(Stepper):
+    """Collects experience with the weights that it received last; an ordinary class, which `ray.remote` makes an actor."""
 
     def set_weights(self, weights):
-        """Play with these from now on."""
+        """Use these weights from now on."""
         self.weights = weights
 
     def sample(self):
         """Return the experience of STEPS frames as a dict of arrays of equal length."""
-        frames = [self.frame(self.weights) for _ in range(STEPS)]
+        frames = [self.step(self.weights) for _ in range(STEPS)]
         columns = {name: np.stack([frame[name] for frame in frames]) for name in frames[0]}
         return rows_of(columns, self.obs, self.weights)
 
 
 # %% [markdown]
 r"""
-The learner is chapter 10's PPO in two short functions: the clipped loss, and some epochs over the rows.
+The learner is Chapter 10's PPO in two short functions: one computes the clipped loss, and the other goes over the rows for a few epochs.
 """
 
 # %%
@@ -411,20 +424,20 @@ CLIP, ENTROPY = 0.2, 0.01
 
 
 def ppo_loss(policy, rows):
-    """Return PPO's loss of some rows: clipped gain, the critic's error, a little entropy (chapter 10)."""
-    scores, values = policy(rows["obs"])
-    logp = torch.log_softmax(scores, dim=-1)
+    """Return the PPO loss of some rows: clipped objective, critic error, and entropy bonus (Chapter 10)."""
+    logits, values = policy(rows["obs"])
+    logp = torch.log_softmax(logits, dim=-1)
     entropy = -(logp.exp() * logp).sum(dim=-1)
     chosen = logp.gather(-1, rows["actions"][:, None])[:, 0]
     a = rows["advantages"]
-    a = (a - a.mean()) / (a.std() + 1e-8)
+    a = (a - a.mean()) / (a.std(correction=0) + 1e-8)
     ratio = torch.exp(chosen - rows["logp"])
     gain = torch.min(ratio * a, ratio.clamp(1 - CLIP, 1 + CLIP) * a)
     return -(gain + ENTROPY * entropy).mean() + 0.5 * ((values - rows["targets"]) ** 2).mean()
 
 
 # %%
-ENVS, EPOCHS, MINIBATCH, LEARNING_RATE = 64, 6, 1024, 8e-3  # ENVS: warehouses in all, shared out among the samplers
+ENVS, EPOCHS, MINIBATCH, LEARNING_RATE = 64, 6, 1024, 8e-3  # ENVS: warehouses in total, divided among the samplers
 
 
 def joined(parts):
@@ -435,7 +448,7 @@ def joined(parts):
 
 
 def learn(policy, optimizer, rows):
-    """Go EPOCHS times over the rows, in minibatches, with a gradient step for each."""
+    """Train the policy on the rows for EPOCHS epochs, with one gradient step per minibatch."""
     for _ in range(EPOCHS):
         for chosen in torch.randperm(len(rows["obs"])).split(MINIBATCH):
             loss = ppo_loss(policy, {name: column[chosen] for name, column in rows.items()})
@@ -444,43 +457,61 @@ def learn(policy, optimizer, rows):
             nn.utils.clip_grad_norm_(policy.parameters(), 0.5)
             optimizer.step()
 
+# %% [markdown]
+r"""
+## Train in a single process first
+
+A distributed program that doesn't learn is hard to debug.
+So first, run everything in this process, with one sampler that is an ordinary object and has all 64 warehouses.
+
+How well must an agent do before you can say that it has learned?
+It isn't enough to beat random actions: an untrained network, run *greedily*, at least keeps heading for the same places.
+
+**Predict:** how much does the best of twenty untrained networks earn, as a percentage of what the baseline earns?
+In quick mode, it's the best of eight.
+"""
+
+# %% tags=["demo"]
+predict("best_untrained_network", ...)  # percent of the baseline's mean return
+
+# %% tags=["demo"]
+torch.manual_seed(0)
+untrained = [evaluate(greedy(Policy().weights()), 50).mean() for _ in range(budget(20, 8))]
+print(f"untrained networks: the median earns {np.median(untrained):.1f}, the best {max(untrained):.1f}")
+print(f"random actions earn {returns['random'].mean():.1f}")
+measured("best_untrained_network", 100 * max(untrained) / returns["baseline"].mean())
 
 # %% [markdown]
 r"""
-## First alone, until it is clearly better than chance
+Most untrained networks earn next to nothing, but a lucky one beats random actions without having learned anything.
+Other worlds have luckier ones, so the check requires three quarters of what the baseline earns.
 
-A distributed program that does not learn is hard to debug.
-So first run everything in this process: one sampler, an ordinary object, with all 64 warehouses.
+Write `beats_random`, which trains a policy in this process, reports at least three tests, and returns the policy.
+In each iteration, the sampler gets the weights and collects rows, and the policy learns from them.
+Every four or five iterations, run `evaluate` with `greedy` for 50 episodes, and report the mean return.
+Choose a test seed at least a few hundred away from the sampler's: warehouse i gets `seed + i`, so with the same seed, you'd test on episodes that the sampler learned from.
+Stop when a test reaches 0.9 times the baseline's mean return in the same episodes, or when fewer than two CPU seconds are left; `budget.spent()` tells you what an iteration costs.
 
-In a round, the sampler gets the weights and plays, and the policy learns from the rows.
-Every four or five rounds, test it in 50 episodes of `evaluate` with `greedy`, from a seed at least a few hundred away from the sampler's.
-Warehouse i gets `seed + i`, so with the same seed the test would begin where the sampler learned.
-Report each test; the check asks for at least three reports, so do not test too seldom.
-Stop when a test is as good as `goal` times the baseline's mean in the same episodes, or when less than two CPU seconds are left: another round must fit in, and `budget.spent()` before and after a round tells you what it costs.
-
-The check gives your function 30 CPU seconds and another world, and asks for three quarters of what the baseline earns there, on new episodes.
-`goal` is higher, so that one lucky test does not end the learning too soon.
-Imitating the baseline counts as well: what is learned from a teacher is learned.
-The check tries up to three times, because agents can be unlucky.
-So it takes about half a minute, or some minutes if it tries again or your machine is busy.
-
-Why not simply ask for more than chance?
-An untrained network, played *greedily*, at least sticks to its ideas, and a lucky one earns a good part of what the baseline earns.
+The check gives your function 30 CPU seconds in another world and runs the policy in new episodes.
+You aim for 0.9 instead of three quarters so that one lucky test doesn't end the training too early.
+Then the check trains for a few more seconds with different prices, which must make the policy act differently.
+Imitating the baseline counts, too, because learning from a teacher is learning.
+Since a training run can be unlucky, the check tries up to three times, so it takes from half a minute to several minutes.
 """
 
 # %%
-def beats_random(make_envs, budget, goal=0.9):
-    """Return a policy that has learned in this process; stops at `goal` times the baseline's mean return."""
+def beats_random(make_envs, budget):
+    """Return a policy that was trained in this process, within the budget; report at least three tests of it."""
     policy = Policy()
     optimizer = torch.optim.Adam(policy.parameters(), LEARNING_RATE, fused=True)
     ### BEGIN SOLUTION
-    sampler, rounds, test = Sampler(make_envs, ENVS, seed=np.random.randint(10**6)), 0, 0.0
-    enough = goal * evaluate(baseline, 50, 1, make_envs).mean()
+    sampler, iterations, test = Sampler(make_envs, ENVS, seed=np.random.randint(1000, 10**6)), 0, 0.0
+    enough = 0.9 * evaluate(baseline, 50, 1, make_envs).mean()
     while budget.left() > 2 and test < enough:
         sampler.set_weights(policy.weights())
         learn(policy, optimizer, joined([sampler.sample()]))
-        rounds += 1
-        if rounds % 5 == 0:
+        iterations += 1
+        if iterations % 5 == 0:
             test = evaluate(greedy(policy.weights()), 50, 1, make_envs).mean()
             budget.report(test)
     ### END SOLUTION
@@ -492,27 +523,26 @@ check("beats_random", beats_random)
 
 # %% [markdown] tags=["solution"]
 r"""
-The goal was measured, not typed in: in another world it would be another number.
-And a test costs about a third of a round.
-Test after every round, and a quarter of your budget goes into looking at yourself.
+The goal is measured rather than typed in, because it's a different number in every world.
+A test costs about a third as much as an iteration, so if you tested after every iteration, a quarter of your budget would go into tests.
 """
 
 # %% [markdown]
 r"""
-## Then two samplers, and past both rules
+## Train with two samplers, and beat both rules
 
-Now use two samplers, both actors.
-`started` is given: it starts Ray if none runs, as in a file of your own, and then the budget pays for it.
-It starts the actors, each with an equal share of the warehouses, and ends them whatever happens.
+Now use two samplers, and make both of them actors.
+You get `started`, which starts the actors, divides the warehouses evenly among them, and stops them at the end of the block.
+It also starts Ray if Ray isn't running yet, as in a file of your own, where that start counts against the budget.
 """
 
 # %%
 @contextmanager
 def started(make_envs, count):
-    """Yield `count` samplers as actors, with ENVS warehouses in all; end them with the block, also after an error."""
+    """Yield `count` samplers as actors, with ENVS warehouses in total; stop them at the end of the block, even after an error."""
     if not ray.is_initialized():
         ray.init(num_cpus=count, include_dashboard=False)
-    seeds = np.random.randint(10**6, size=count)  # far apart: warehouse i of a sampler has the seed `seed + i`
+    seeds = np.random.randint(1000, 10**6, size=count)  # far apart: warehouse i of a sampler has the seed `seed + i`
     actors = [ray.remote(Sampler).remote(make_envs, ENVS // count, int(seed)) for seed in seeds]
     try:
         yield actors
@@ -520,35 +550,40 @@ def started(make_envs, count):
         for actor in actors:
             ray.kill(actor)
 
-
 # %% [markdown]
 r"""
-Build `beats_baseline`: **two samplers that play side by side, one learner, and a stop when it is good enough.**
-You worked out how they fit together in [Chapter 10](ch10_actor_learner.ipynb); here it has to pay.
+Write `beats_baseline`, which trains a policy with **two samplers that collect at the same time and one learner**, reports every test, and returns the policy.
+It stops when a test reaches `goal` times the baseline's mean return.
+You worked out how these parts fit together in [Chapter 10](ch10_actor_learner.ipynb).
 
-The check draws a world, gives you 60 CPU seconds, and verifies:
+The check gives your function 60 CPU seconds in a new world, and verifies that:
 
-- in Ray's records, that both actors played, and played at the same time;
-- that each got weights before it played, and that these changed as the policy did;
-- your policy in 200 episodes that are new to it, against the baseline *and* against the rule that knows all prices, episode by episode: both leads need a 95 % interval above 0; the second is the easier;
-- that you stayed within the budget.
+- both actors sampled, and did so at the same time, according to Ray's records;
+- each actor was sent new weights for at least every second call of `sample`;
+- your policy beats the baseline *and* the rule that knows all prices in 200 new episodes: both leads, taken episode by episode, have a 95% confidence interval above 0;
+- you stayed within the budget;
+- in a second, shorter run with a low `goal`, the training stopped at that goal.
 
-Before you write, ask how often a set of weights travels, and how often it has to.
-In which episodes do you compare yourself with the baseline, so that luck cancels?
-How far beyond the baseline must a test be before you trust it?
-And should a learning step be as large at the end of the budget as at its beginning?
-`optimizer.param_groups[0]["lr"]` can be set in every round.
+Before you write, think about four questions.
+How often do you have to send the weights?
+In which episodes should you test your policy and the baseline, so that luck cancels out?
+How far above the baseline must a test be before you trust it?
+Should the learning rate be as large at the end of the budget as at the start?
+For a [learning-rate schedule](../docs/glossary.md#learning-rate-schedule), set `optimizer.param_groups[0]["lr"]` in every iteration.
 
-The check takes about a minute, or some minutes if it tries again or your machine is busy.
+The check takes one to two minutes, or several if it tries again or your machine is busy.
 """
 
 # %%
 def beats_baseline(make_envs, budget, goal=1.2):
-    """Return a policy that two samplers and a learner have made; stops at `goal` times the baseline's mean return."""
+    """Return a policy that two samplers and a learner trained within the budget, with every test reported.
+
+    The training stops when a test reaches `goal` times the baseline's mean return.
+    """
     policy = Policy()
     optimizer = torch.optim.Adam(policy.parameters(), LEARNING_RATE, fused=True)
     ### BEGIN SOLUTION
-    enough, rounds, test = goal * evaluate(baseline, 100, 1, make_envs).mean(), 0, 0.0
+    enough, iterations, test = goal * evaluate(baseline, 100, 1, make_envs).mean(), 0, 0.0
     with started(make_envs, 2) as actors:
         while budget.left() > 2 and test < enough:
             optimizer.param_groups[0]["lr"] = LEARNING_RATE * max(budget.left() / budget.seconds, 0.05)
@@ -556,8 +591,8 @@ def beats_baseline(make_envs, budget, goal=1.2):
             for actor in actors:
                 actor.set_weights.remote(ref)
             learn(policy, optimizer, joined(ray.get([actor.sample.remote() for actor in actors])))
-            rounds += 1
-            if rounds % 5 == 0:
+            iterations += 1
+            if iterations % 5 == 0:
                 test = evaluate(greedy(policy.weights()), 100, 1, make_envs).mean()
                 budget.report(test)
     ### END SOLUTION
@@ -569,52 +604,57 @@ check("beats_baseline", beats_baseline)
 
 # %% [markdown] tags=["solution"]
 r"""
-The test plays the same 100 episodes every time, and the baseline's mean comes from them too, so a test compares like with like, and needs fewer episodes to be sure.
-You *choose* the moment to stop by these episodes, which makes them a little flattering.
-So the goal is 1.2, not 1, and the judge has episodes of its own.
-The learning rate falls as the budget runs out: big steps first, fine ones at the end.
-The weights go into the object store once a round, and each actor gets the reference.
+Every test uses the same 100 episodes, and so does the baseline's mean, so it takes fewer episodes to be sure.
+But these episodes also *choose* the moment to stop, so the last test is a little too good.
+That's why the goal is 1.2 instead of 1, and why the judge has its own episodes.
+The learning-rate schedule takes large steps first and small ones at the end of the budget.
+The weights are stored once per iteration, and each actor gets the reference.
 """
 
 # %% [markdown]
 r"""
-Now train without a goal, until the budget is used up.
+Now train without a goal until the budget is used up, which takes about a minute.
 
-**Predict:** where does the curve cross the two rules, and does it still rise at the end?
-In quick mode the budget is 12 CPU seconds, and it may not get that far.
+**Predict:** what will the agent earn in its last test, as a percentage of what the baseline earns?
+In quick mode, the budget is only 12 CPU seconds.
 """
+
+# %% tags=["demo"]
+predict("return_at_the_end", ...)  # percent of the baseline's mean return
 
 # %% tags=["demo"]
 agent = None
 if passed("beats_baseline"):
-    bill, start = Budget(budget(60, 12)), time.perf_counter()
-    agent = beats_baseline(make_envs, bill, goal=np.inf)
-    print(f"{bill.spent():.1f} CPU seconds in {time.perf_counter() - start:.1f} seconds by the clock")
+    cpu_budget, start = Budget(budget(60, 12)), time.perf_counter()
+    agent = beats_baseline(make_envs, cpu_budget, goal=np.inf)
+    print(f"{cpu_budget.spent():.1f} CPU seconds in {time.perf_counter() - start:.1f} s of wall-clock time")
 
 # %% tags=["demo"]
 if agent:
     figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
-    axes.plot(*np.transpose(bill.curve), "o-", markersize=3, color="#059669", label="your agent, its own tests")
+    axes.plot(*np.transpose(cpu_budget.curve), "o-", markersize=3, color="#059669", label="your agent's own tests")
     for name, values in returns.items():
-        mean, half = values.mean(), 1.96 * values.std() / 100**0.5  # in a hundred episodes
-        axes.axhline(mean, linestyle="--", color=colours[name], label=name)
-        axes.axhspan(mean - half, mean + half, color=colours[name], alpha=0.2)
-    axes.set(xlabel="CPU seconds, all processes", ylabel="mean return", title="What the budget bought")
-    axes.legend(loc="lower right");
+        mean, half = values.mean(), 1.96 * values.std() / 100**0.5  # for the mean of a hundred episodes
+        axes.axhline(mean, linestyle="--", color=colors[name], label=name)
+        axes.axhspan(mean - half, mean + half, color=colors[name], alpha=0.2)
+    axes.set(xlabel="CPU seconds of all processes", ylabel="mean return", title="Mean return against CPU time")
+    axes.legend(loc="lower right")
+    if cpu_budget.curve:
+        display(measured("return_at_the_end", 100 * cpu_budget.curve[-1][1] / returns["baseline"].mean()))
 
 # %% [markdown]
 r"""
-First it learns to arrive at all; then, quickly, what pays; then, slowly, which customers come back, where to go first, and when to turn back.
-The curve does not begin at 0, because the two actors had to start and play the first rounds.
+The curve rises steeply at first and then more slowly.
+It doesn't start at 0, because the actors have to start and collect before the first test.
 The dashed lines come from other episodes than your tests.
-The band around each shows where a mean of a hundred episodes may lie, 19 times out of 20, so a point inside a band decides nothing.
+The band around each one shows where the mean of a hundred episodes is likely to be (19 times out of 20), so a point inside a band decides nothing.
 
-Compare the bill with the clock, too.
-While the samplers play, two cores work; while the learner learns, only one, and the samplers wait.
-On a busy machine the clock runs ahead: waiting for a core uses no CPU seconds.
+Compare the CPU time with the wall-clock time, too.
+While the samplers collect, two cores are busy; while the learner learns, only one is, and the samplers wait.
+On a busy machine, wall-clock time runs ahead, because waiting for a core uses no CPU time.
 
-How good is it, and how sure are you?
-Play new episodes, the same for all, and look at the differences.
+How good is the agent, and how sure are you?
+Make a [paired comparison](../docs/glossary.md#paired-comparison): run all policies in the same new episodes, and look at the differences.
 """
 
 # %% tags=["demo"]
@@ -634,17 +674,46 @@ quiz("close_race", close_race)
 
 # %% [markdown]
 r"""
-## Pictures say how it is better
+## Count what the agent delivers, then watch it
 
-The rule with the price list and the agent get the same orders from new customers.
-**Predict** three things that the agent does differently, then look.
-In quick mode it had a fifth of the time, and may still be behind.
-One film is one episode: it may even show the opposite of the means.
+A mean return says *that* the agent is better, but not *how*.
+So count the parcels of each kind that each policy delivers.
+In this notebook's world, one kind costs 2.
+
+**Predict:** what does the agent do with the parcels that cost 2?
+"""
+
+# %% tags=["demo"]
+predict("parcels_that_cost_2", ..., ["it leaves most of them", "it delivers more than the baseline does"])
+
+# %% tags=["demo"]
+if agent:
+    only = [WORLD._replace(prices=tuple(row)) for row in np.eye(4)]  # one kind pays 1: a return counts its deliveries
+    policies = rules | {"agent": agent}
+    delivered = {
+        name: [evaluate(policy, 50, 2026, partial(make_envs, world=world)).mean() for world in only]
+        for name, policy in policies.items()
+    }
+    table = pandas.DataFrame(delivered, index=[f"pays {price:+g}" for price in WORLD.prices]).round(1)
+    more = table.at["pays -2", "agent"] > table.at["pays -2", "baseline"]
+    words = "it delivers more than the baseline does" if more else "it leaves most of them"
+    display(table, measured("parcels_that_cost_2", words))
+
+# %% [markdown]
+r"""
+The baseline delivers whatever is near, and the rule with the price list delivers only what pays.
+With the full budget, the agent delivers many parcels that cost 2, because the next order of those customers pays 13.
+No observation says so: all that the agent had to learn from were the kinds that it carried, a loss some ten steps later, a larger payment some ten steps after that, and thousands of tries.
+In quick mode, with a fifth of the budget, it may not have learned that yet.
+
+Now watch the agent beside the rule that knows all prices.
+Both start with the same orders and get the same new customers.
+A film shows only one episode, so it may even contradict the means.
 """
 
 # %%
-def played(policy, seed, steps):
-    """Return the pictures of one warehouse played by a policy."""
+def pictures_of(policy, seed, steps):
+    """Return pictures of one warehouse, one for each step of a policy."""
     env = Warehouse(render_mode="rgb_array")
     obs, _ = env.reset(seed=seed)
     pictures = []
@@ -657,7 +726,7 @@ def played(policy, seed, steps):
 # %% tags=["demo"]
 movie = None
 if agent:
-    sides = [played(policy, seed=7, steps=budget(EPISODE_STEPS, 50)) for policy in (rules["knows all prices"], agent)]
+    sides = [pictures_of(policy, seed=7, steps=budget(EPISODE_STEPS, 50)) for policy in (rules["knows all prices"], agent)]
     pairs = [side_by_side({"knows all prices": left, "agent": right}) for left, right in zip(*sides, strict=True)]
     movie = film(pairs, seconds_each=0.15)
 movie
@@ -665,86 +734,103 @@ movie
 # %% [markdown]
 r"""
 Watch a parcel that costs 2.
-The rule leaves it on its shelf, where it takes up room until a colleague fetches it.
-After sixty CPU seconds of learning, the agent carries it to the table and pays, and at once the warehouse's best parcel lies on the first empty shelf.
-No observation told it to.
-All it had was the kinds it carried, a payment some ten steps later, a better one some ten steps after that, and a great many tries.
+The rule leaves it on its shelf, where it takes up space until a colleague fetches it.
+When the agent delivers one, the parcel that pays 13 appears on the first empty shelf.
 
-Look also at what it does *not* do well.
+Look for what the agent does *not* do well, too.
 Does it turn back half empty?
-Does it drive to parcels it cannot reach in time?
-That is your next idea.
+Does it drive to parcels that it can't reach in time?
+The answers are ideas for your next entry.
 """
 
 # %% [markdown]
 r"""
-## A leaderboard needs a judge who owns the episodes
+## A leaderboard needs a judge that owns the episodes
 
-In the notebook you were your own judge.
-`coursekit capstone run` is stricter: it runs a *file* with a function `train`, in a sandbox.
-That needs Linux; if it says that it cannot make a sandbox, add `--no-sandbox`, for code you trust.
-It draws a world for the run, counts the CPU seconds from outside, and stops an entry that uses too many.
-It keeps the episodes and their seeds to itself, sends only observations and takes only actions.
-What counts is your lead over the baseline in the same 200 episodes, with its interval.
+In the notebook, you were your own judge.
+`coursekit capstone run` is stricter, because it runs a *file* with a `train` function in a [sandbox](../docs/glossary.md#sandbox).
+The sandbox requires Linux; if it can't be created, add `--no-sandbox`, but only for code that you trust.
 
-The next cell writes your agent into a file, with the cells it needs; each run writes the file again.
-If your agent calls functions from cells of your own, add them to `needs`.
+The judge creates a new world for the run, counts CPU seconds from outside, and stops an entry that uses too many.
+It keeps the episodes and their seeds secret, sends only observations, and accepts only actions.
+Your rank depends on your lead over the baseline in the same 200 episodes.
+
+The next cell writes your agent to a file, together with the cells that it needs.
+Each run overwrites that file.
+If your agent calls functions from your own cells, add them to `needs`.
 """
 
 # %% tags=["demo"]
 if agent:
-    needs = [network, Policy, compute, rows_of, Player, Sampler, ppo_loss, joined, started]
+    needs = [network, Policy, compute, rows_of, Stepper, Sampler, ppo_loss, joined, started]
     print(write_entry(beats_baseline, *needs))
 
 # %% [markdown]
 r"""
-Copy the file to where you like to work, change the last line to `train = partial(beats_baseline, goal=float("inf"))` or whatever you want to try, and in a terminal:
+Copy the file to your own folder, and change its last line to `train = partial(beats_baseline, goal=float("inf"))` or to whatever you want to try.
+Then run these commands in a terminal:
 
 ```
 coursekit capstone run my_entry.py --name "first try" --seconds 60
 coursekit capstone board --open
 ```
 
-The first prints your score, those of chance and both rules, the seconds spent, and your rank; the second writes the board, a page with all entries' learning curves, and opens it.
-A file of your own has to start Ray, and that is on your bill: about two of the sixty seconds in the sandbox, up to ten without it.
-Does this warehouse, where a step costs microseconds, need Ray at all?
-Ask the board: enter your agent once with Ray and once without.
+The first command prints your mean return, those of random actions and both rules, the seconds spent, and your rank.
+The second one writes a page with the learning curves of all entries and opens it.
 
-## By the clock, samplers pay
+A file of your own has to start Ray, and that counts: about two of the sixty CPU seconds in the sandbox, and more without one.
+Does this warehouse, in which a step takes microseconds, need Ray at all?
+Find out on the leaderboard: enter your agent once with Ray and once without.
 
-In CPU seconds an actor is pure cost.
-Real simulators, games and robots mostly make you wait, and then the clock counts.
-That is the second league:
+## Under a wall-clock budget, more samplers pay off
+
+If you count CPU seconds, an actor only adds cost.
+But real simulators, games, and robots mostly make you wait, and then wall-clock time counts.
+The leaderboard's second league has such a simulator:
+"""
+
+# %% tags=["demo"]
+for count in (64, 16):
+    slow = make_envs(count, slow=True)
+    obs, _ = slow.reset(seed=0)
+    start = time.perf_counter()
+    for _ in range(20):
+        obs, *_ = slow.step(random_actions(obs))
+    print(f"{count} warehouses in one process: {1000 * (time.perf_counter() - start) / 20:.1f} ms per step")
+
+# %% [markdown]
+r"""
+The simulator waits 0.2 ms per step for *each* warehouse, so four samplers with 16 warehouses each collect about four times as fast as one with 64.
+Run your entry in this league with:
 
 ```
 coursekit capstone run my_entry.py --by-clock --seconds 60
 ```
 
-Its simulator takes 0.2 ms for a step of *one* warehouse, so 64 in one process keep you waiting for 13 ms a step.
-The budget is seconds by the clock, and two cores' worth of computing.
-And once, at a moment you cannot know, **the judge kills one of your actors**.
-An entry that ends with a `RayActorError` has no score ([Chapter 5](ch05_faults.ipynb) knows what to do), and one without an actor to kill is not ranked.
-The baseline is the entry in [docs/example_entry.py](../docs/example_entry.py), which learns before and after yours on the same machine: the gap between its two runs says how much the machine's mood is worth.
+The budget is 60 seconds of wall-clock time, and the CPU time that two cores have in it.
+At a moment that you can't know, **the judge kills one of your actors**.
+An entry that ends with a `RayActorError` gets no score ([Chapter 5](ch05_faults.ipynb) shows what to do), and an entry without an actor to kill isn't ranked.
+The baseline is the entry in [docs/example_entry.py](../docs/example_entry.py), which the judge trains before and after yours on the same machine.
+The difference between its two runs tells you how much chance and the machine's load matter.
 
-What would you change in your agent?
-How many samplers now, and may they play on while the learner learns?
+How many samplers should your agent have now, and should they keep collecting while the learner learns?
+"""
 
-## There is always a next idea
+# %% [markdown]
+r"""
+## Ideas for your next entry
 
-- **Cheap ones.** `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, the width of the networks: with Tune and ASHA ([Chapter 16](ch16_tune.ipynb)), and with more than one seed.
-- **Rules first.** There are sixteen sets of kinds, and so sixteen rules "the nearest parcel of these".
-  Measure all of them and keep the best: how many CPU seconds does that take, and how far does it get you?
-  In practice you begin there and let learning add to it: have the agent choose between rules, or imitate the best one first ([Chapter 15](ch15_offline.ipynb)).
-- **Better eyes.** The network that judges a shelf does not know what lies beside it, or how far it is from there to the table.
-  Add that; or let shelves look at each other (attention).
-- **A hint.** Pay a little for each loaded parcel, as a potential ([Chapter 14](ch14_custom.ipynb)); the best policy stays best.
-- **No waiting.** Let the samplers play on while the learner learns, and correct for the age of their experience: IMPALA and APPO ([Chapter 13](ch13_algorithms.ipynb)).
-  That gains time by the clock; does it gain in CPU seconds?
-- **RLlib.** `PPOConfig().environment("coursekit.given.warehouse:Warehouse-v0")` plays it, and your entry may use RLlib.
-  What does its generality cost within 60 CPU seconds?
-- **No gradients.** Evolution strategies send a seed and get back a number: the simplest distributed learner there is (Salimans et al. 2017).
-  It needs thirty lines and `ray.wait`.
-- **Serve it.** Put the policy behind HTTP ([Chapter 18](ch18_serve.ipynb)).
+- **Settings.** Search `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, and the width of the networks with Tune ([Chapter 16](ch16_tune.ipynb)), and use more than one seed.
+- **Rules first.** Four kinds have sixteen subsets, so there are sixteen rules of the form "fetch the nearest parcel of these kinds".
+  How many CPU seconds does it take to measure them all, and how good is the best one?
+  In practice, you'd start with such a rule and let learning add to it.
+- **More inputs.** The network that scores a shelf doesn't know what is on the other shelves, or how far the shelf is from the table.
+- **Reward shaping.** Pay a little for each loaded parcel, as a potential ([Chapter 14](ch14_custom.ipynb)); the optimal policy stays the same.
+- **Asynchronous sampling.** Let the samplers collect while the learner learns, and correct for stale experience ([Chapter 13](ch13_algorithms.ipynb)).
+- **RLlib.** `PPOConfig().environment("coursekit.given.warehouse:Warehouse-v0")` trains in this notebook's world.
+  Raise `vf_clip_param` first ([Chapter 11](ch11_rllib_ppo.ipynb)): the returns here are far too large for its default of 10.
+- **No gradients.** In [evolution strategies](../docs/glossary.md#evolution-strategies), workers try random changes of the weights, and all that they exchange are seeds and returns (Salimans et al. 2017).
+- **Serving.** Put the policy behind HTTP ([Chapter 18](ch18_serve.ipynb)).
 """
 
 # %% tags=["demo"]
@@ -754,33 +840,32 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- **Ray Core**: you turn functions into tasks and classes into actors, share data through the object store without copies, ask for resources and see why something waits, and let things fail and recover.
-  You know what each of them costs, because you measured it.
-- **Distributed RL by hand**: you write environments, samplers, a replay buffer, DQN and PPO, send weights once, keep resets out of the experience, and know when a second sampler helps.
-- **RLlib**: you configure its algorithms as sentences, read its results, choose runners by measurement, and put your own connector, module, callback and reward in their places.
-- **The ecosystem**: you search settings with Tune, train on several workers, serve what was learned, and operate it.
-- **And this**: you took an unknown world, measured chance and a rule, set a budget, built an agent of several processes that beats them, and had a judge confirm it.
-  That is the whole craft in miniature.
+- **Ray Core**: you can turn functions into tasks and classes into actors, share data without copies, request resources, and recover from failures, and you've measured what each of these costs.
+- **Distributed RL by hand**: you can write environments, samplers, a replay buffer, DQN, and PPO, and you know when a second sampler helps.
+- **RLlib**: you can configure its algorithms, read their results, and plug in your own connector, module, callback, and reward.
+- **The ecosystem**: you can search for good settings with Tune, train on several workers, and serve and operate what they have learned.
+- **All of it together**: you took an unknown world, measured random actions and a rule, trained an agent in several processes that beats them within a budget, and had it evaluated on episodes of the judge's own.
 
-A cluster would change not the code but the price of a mistake: now you know how to look before you scale.
+On a cluster, you'd write the same code, but mistakes would cost more.
+Now you know how to measure before you scale.
 
 ## Traps
 
 - **A return without a baseline** says nothing.
-  Measure chance and the obvious rule first.
-- **More processes, same budget**: they divide the work but do not reduce it; starting and sending come on top.
-- **The test that chose the moment to stop** is not the result.
-  Test again, in episodes that chose nothing.
-- **Testing too often** eats the budget; testing too seldom wastes it.
-- **Seeds side by side**: warehouse i gets `seed + i`, so samplers with the seeds 0 and 1 would play nearly the same episodes.
-- **Measuring in your own world** what was trained in another: pass `make_envs` on.
-- **A policy that knows how many will ask**: the judge may send one observation or two hundred.
+  Measure random actions and the obvious rule first.
+- **More processes in the same budget** divide the work but don't reduce it, and they have to be started and sent messages.
+- **The test that chose the moment to stop** isn't the result, because it has a [selection bias](../docs/glossary.md#selection-bias).
+  Test again, in new episodes.
+- **Testing too often** uses up the budget, and if you test too rarely, you stop too late.
+- **Neighboring seeds**: warehouse i gets `seed + i`, so samplers with seeds 0 and 1 would start with nearly the same episodes.
+- **Measuring a policy in another world** than it was trained in: always pass `make_envs` on.
+- **A policy for a fixed number of observations** fails, because the judge may send one or two hundred.
 
 ## Read on
 
-- Sutton and Barto, [*Reinforcement Learning: An Introduction*](http://incompleteideas.net/book/the-book-2nd.html): what is behind it all.
-- Huang et al., [*The 37 Implementation Details of Proximal Policy Optimization*](https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/), 2022: what else our PPO leaves out.
+- Sutton and Barto, [*Reinforcement Learning: An Introduction*](http://incompleteideas.net/book/the-book-2nd.html): the theory behind everything in this course.
+- Huang et al., [*The 37 Implementation Details of Proximal Policy Optimization*](https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/), 2022: what our PPO leaves out.
 - Salimans et al., [*Evolution Strategies as a Scalable Alternative to Reinforcement Learning*](https://arxiv.org/abs/1703.03864), 2017.
-- Agarwal et al., [*Deep Reinforcement Learning at the Edge of the Statistical Precipice*](https://arxiv.org/abs/2108.13264), 2021: how to compare agents with few runs.
-- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018, once more: now you can read every line.
+- Agarwal et al., [*Deep Reinforcement Learning at the Edge of the Statistical Precipice*](https://arxiv.org/abs/2108.13264), 2021: how to compare agents when you can afford only a few runs.
+- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018: read it once more, now that you've used all of its parts.
 """

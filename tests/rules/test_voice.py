@@ -47,6 +47,7 @@ FIELD = [
     (r"\b(lend(s|ing)?|lent)\b", "", '"release"', "It lends its CPU."),
     (r"(?<!in )\bfronts?\b", "ch18", '"ingress deployment"', "A front asks two policies."),
     (r"\bparcels?\b", "", '"message"', "A parcel arrives."),
+    (r"\bparcels?\b", "(?!ch20)", '"message"', "A parcel arrives."),
     (r"(?<!pre)(?<!post)\bprocessors?\b", "", '"CPU"', "It has two processors."),
     (r"\bhand(s|ed|ing)? over\b", "", '"deliver" or "pass"', "What you hand over is read."),
     (r"\b(the|its) playing\b", "", '"sampling"', "Only the playing gets faster."),
