@@ -15,7 +15,7 @@ from coursekit.given._sent import sent_to_actors
 from coursekit.given.warehouse import EPISODE_STEPS, Warehouses, World, make_envs
 from coursekit.learner.progress import home
 
-IMPORTS = '''"""An entry for the capstone: change it, and run it with `coursekit capstone run`."""
+IMPORTS = '''"""An entry for the capstone. Change it, and run it with `coursekit capstone run`."""
 
 from contextlib import contextmanager
 from functools import partial
@@ -81,8 +81,8 @@ class Told(TypedDict):
     episodes: float
 
 
-def have_it_learn(entry: Callable, world: list, seconds: float, seed: int) -> Told:
-    """Return what is told of an entry that has learned; its policy stays here."""
+def have_it_learn(entry: Callable, world: list, seconds: float, seed: int, goal: float | None = None) -> Told:
+    """Return what is told of an entry that has learned, perhaps up to a goal; its policy stays here."""
     import torch
 
     from coursekit.given.cpu_budget import Budget
@@ -91,9 +91,9 @@ def have_it_learn(entry: Callable, world: list, seconds: float, seed: int) -> To
     torch.manual_seed(seed)
     np.random.seed(seed)
     _learned.clear()
-    budget = Budget(seconds)
+    budget, goals = Budget(seconds), {} if goal is None else {"goal": goal}
     with sent_to_actors() as sent, steps_counted() as steps:
-        policy = entry(partial(make_envs, world=World(*map(tuple, world))), budget)
+        policy = entry(partial(make_envs, world=World(*map(tuple, world))), budget, **goals)
         spent = budget.spent()
     kind = "a function" if callable(policy) else type(policy).__name__
     if callable(policy):

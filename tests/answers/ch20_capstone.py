@@ -43,6 +43,37 @@ def twice_as_many_episodes_in_two_tests(make_envs, budget):
     return own_rule
 
 
+@accepts("valid_entry")
+def measures_in_a_loop_of_its_own(make_envs, budget):
+    envs = make_envs(60)
+    obs, _ = envs.reset(seed=11)
+    total = np.zeros(60)
+    for _ in range(warehouse.EPISODE_STEPS):
+        obs, rewards, *_ = envs.step(own_rule(obs))
+        total += rewards
+    budget.report(total.mean())
+    return own_rule
+
+
+class Hurried:
+    """A policy that is an object."""
+
+    def __call__(self, observations):
+        return own_rule(observations).astype(np.int32)
+
+
+@accepts("valid_entry")
+def a_policy_that_is_an_object(make_envs, budget):
+    budget.report(float(np.median([evaluate(Hurried(), 50, seed, make_envs).mean() for seed in range(3)])))
+    return Hurried()
+
+
+@rejects("valid_entry", says="Its last report was a mean return of")
+def measures_the_baseline_and_returns_hurry(make_envs, budget):
+    budget.report(evaluate(baseline, 50, 1, make_envs).mean())
+    return chapter().hurry
+
+
 @rejects("valid_entry", says="it is the baseline")
 def measures_and_returns_the_baseline(make_envs, budget):
     budget.report(evaluate(baseline, 50, 1, make_envs).mean())
@@ -67,7 +98,7 @@ def measures_in_the_usual_warehouse(make_envs, budget):
     return own_rule
 
 
-@rejects("valid_entry", says="It played 5 whole episodes")
+@rejects("valid_entry", says="It ran 5 whole episodes")
 def five_episodes(make_envs, budget):
     budget.report(evaluate(own_rule, 5, 1, make_envs).mean())
     return own_rule
@@ -121,7 +152,7 @@ def never_looks_at_the_budget(make_envs, budget):
 
 
 def alone(make_envs, budget, rounds, envs=64, goal=1.1):
-    """Return a policy after at most this many rounds of playing and learning in this process."""
+    """Return a policy after at most this many iterations of collecting and learning in this process."""
     ch = chapter()
     policy = ch.Policy()
     sampler = ch.Sampler(make_envs, envs, seed=3)
@@ -200,6 +231,29 @@ def learns_the_prices_by_least_squares(make_envs, budget):
     return policy
 
 
+def best_of_sixteen(make_envs):
+    sets = [[kind for kind in range(4) if number >> kind & 1] for number in range(1, 16)]
+    return max(
+        (partial(baseline, kinds=kinds) for kinds in sets), key=lambda rule: evaluate(rule, 20, 1, make_envs).mean()
+    )
+
+
+@rejects("beats_random", says="Its last report was a mean return of")
+def reports_fractions_of_the_baseline(make_envs, budget):
+    policy = best_of_sixteen(make_envs)
+    for seed in range(3):
+        budget.report(evaluate(policy, 50, seed, make_envs).mean() / evaluate(baseline, 50, seed, make_envs).mean())
+    return policy
+
+
+@rejects("beats_random", says="Three quarters of the baseline's")
+def returns_the_policy_from_before_the_training(make_envs, budget):
+    ch = chapter()
+    policy = ch.greedy(ch.Policy().weights())
+    alone(make_envs, budget, 20)
+    return policy
+
+
 @rejects("beats_random")
 def stops_after_three_rounds(make_envs, budget):
     return chapter().greedy(alone(make_envs, budget, 3).weights())
@@ -236,18 +290,18 @@ def one_by_one(actors):
     return [ray.get(actor.sample.remote()) for actor in actors]
 
 
-def together(make_envs, budget, rounds, play=all_at_once, count=2, sends=True, goal=1.2):
-    """Return a policy after at most this many rounds of playing with actors and learning."""
+def together(make_envs, budget, iterations, goal, collect=all_at_once, count=2, sends=True, reports=True):
+    """Return a policy after at most this many iterations of collecting with actors and learning."""
     ch = chapter()
     policy = ch.Policy()
     optimizer = torch.optim.Adam(policy.parameters(), 8e-3)
     enough, test = goal * evaluate(baseline, 60, 7, make_envs).mean(), 0.0
     with ch.started(make_envs, count) as actors:
-        for i in range(rounds):
+        for i in range(iterations):
             if sends or i == 0:
                 ray.get([actor.set_weights.remote(policy.weights()) for actor in actors])
-            ch.learn(policy, optimizer, ch.joined(play(actors)))
-            if i % 4 == 3:
+            ch.learn(policy, optimizer, ch.joined(collect(actors)))
+            if i % 4 == 3 and reports:
                 test = evaluate(ch.greedy(policy.weights()), 60, 7, make_envs).mean()
                 budget.report(test)
             if test > enough or budget.left() < 2:
@@ -256,37 +310,47 @@ def together(make_envs, budget, rounds, play=all_at_once, count=2, sends=True, g
 
 
 @accepts("beats_baseline", long=True)
-def weights_to_each_and_a_constant_learning_rate(make_envs, budget):
-    return together(make_envs, budget, 10_000)
+def weights_to_each_and_a_constant_learning_rate(make_envs, budget, goal=1.2):
+    return together(make_envs, budget, 10_000, goal)
+
+
+@rejects("beats_baseline", says="Called with `goal=0.1`", long=True)
+def types_the_goal_in(make_envs, budget, goal=1.2):
+    return together(make_envs, budget, 10_000, 1.2)
+
+
+@rejects("beats_baseline", says="It reported no test")
+def reports_no_test(make_envs, budget, goal=1.2):
+    return together(make_envs, budget, 4, goal, reports=False)
 
 
 @rejects("beats_baseline")
-def stops_after_four_rounds(make_envs, budget):
-    return together(make_envs, budget, 4)
+def stops_after_four_rounds(make_envs, budget, goal=1.2):
+    return together(make_envs, budget, 4, goal)
 
 
 @rejects("beats_baseline")
-def one_sampler_after_the_other(make_envs, budget):
-    return together(make_envs, budget, 4, play=one_by_one)
+def one_sampler_after_the_other(make_envs, budget, goal=1.2):
+    return together(make_envs, budget, 4, goal, collect=one_by_one)
 
 
 @rejects("beats_baseline")
-def only_one_of_them_plays(make_envs, budget):
-    return together(make_envs, budget, 4, play=lambda actors: all_at_once(actors[:1]))
+def only_one_of_them_plays(make_envs, budget, goal=1.2):
+    return together(make_envs, budget, 4, goal, collect=lambda actors: all_at_once(actors[:1]))
 
 
 @rejects("beats_baseline")
-def samplers_keep_the_first_weights(make_envs, budget):
-    return together(make_envs, budget, 8, sends=False)
+def samplers_keep_the_first_weights(make_envs, budget, goal=1.2):
+    return together(make_envs, budget, 8, goal, sends=False)
 
 
 @rejects("beats_baseline")
-def the_baseline_itself(make_envs, budget):
-    together(make_envs, budget, 3)
+def the_baseline_itself(make_envs, budget, goal=1.2):
+    together(make_envs, budget, 4, goal)
     return baseline
 
 
 @rejects("beats_baseline", says="Both leads must be clear")
-def reads_the_price_list(make_envs, budget):
-    together(make_envs, budget, 3)
+def reads_the_price_list(make_envs, budget, goal=1.2):
+    together(make_envs, budget, 4, goal)
     return paying(make_envs(1).prices)
