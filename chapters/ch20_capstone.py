@@ -34,7 +34,7 @@ from coursekit.given.cpu_budget import Budget
 from coursekit.given.warehouse import EACH, EPISODE_STEPS, NUMBERS, OWN, SHELVES, STATION, TABLE, VIEWS, WORLD, Warehouse
 from coursekit.given.warehouse import baseline, evaluate, make_envs, paying, random_actions
 
-torch.set_num_threads(1)  # more threads would mostly wait for each other, because the networks are tiny
+torch.set_num_threads(1)  # the networks are tiny: more threads would mostly wait in busy loops, which use CPU time
 begin("ch20_capstone")
 
 # %%
@@ -202,7 +202,6 @@ r"""
 Sleeping uses almost no CPU time, and two tasks use twice as much as one, plus a little for Ray's own processes.
 By the wall clock, the two tasks take half a second if each has a core, and a second or more if they share one.
 So CPU time depends far less than wall-clock time on what else your machine is doing, which makes it a fair budget.
-Threads that wait for each other in a busy loop use CPU time, too, so the first cell gives PyTorch a single thread.
 
 Two samplers make you *faster*, but they don't make the budget *longer*.
 Ray isn't free, either: starting it takes several CPU seconds, and every new actor takes some more.
@@ -284,7 +283,6 @@ r"""
 
 The parts that learn come from Chapter 10, adapted to the warehouse.
 `VIEWS`, `SCALE`, and the way that episodes end are new, so you can skim the rest.
-You can change all of these parts later.
 
 Like `ScoreEach` in [Chapter 14](ch14_custom.ipynb), the policy uses something that you know about the task: all shelves follow the same rules.
 So **one network with a few hundred weights scores each of the eight shelves**, from the robot's seven numbers and the shelf's six.
@@ -465,7 +463,7 @@ A distributed program that doesn't learn is hard to debug.
 So first, run everything in this process, with one sampler that is an ordinary object and has all 64 warehouses.
 
 How well must an agent do before you can say that it has learned?
-It isn't enough to beat random actions: an untrained network, run *greedily*, at least keeps heading for the same places.
+Beating random actions isn't enough: an untrained network, run *greedily*, at least keeps heading for the same places.
 
 **Predict:** how much does the best of twenty untrained networks earn, as a percentage of what the baseline earns?
 In quick mode, it's the best of eight.
@@ -484,7 +482,7 @@ measured("best_untrained_network", 100 * max(untrained) / returns["baseline"].me
 # %% [markdown]
 r"""
 Most untrained networks earn next to nothing, but a lucky one beats random actions without having learned anything.
-Other worlds have luckier ones, so the check requires three quarters of what the baseline earns.
+Some worlds have much luckier ones, so the check requires three quarters of what the baseline earns.
 
 Write `beats_random`, which trains a policy in this process, reports at least three tests, and returns the policy.
 In each iteration, the sampler gets the weights and collects rows, and the policy learns from them.
@@ -492,9 +490,9 @@ Every four or five iterations, run `evaluate` with `greedy` for 50 episodes, and
 Choose a test seed at least a few hundred away from the sampler's: warehouse i gets `seed + i`, so with the same seed, you'd test on episodes that the sampler learned from.
 Stop when a test reaches 0.9 times the baseline's mean return in the same episodes, or when fewer than two CPU seconds are left; `budget.spent()` tells you what an iteration costs.
 
-The check gives your function 30 CPU seconds in another world and runs the policy in new episodes.
+The check gives your function 30 CPU seconds in another world, runs the policy in new episodes, and compares what it earns with your last report.
 You aim for 0.9 instead of three quarters so that one lucky test doesn't end the training too early.
-Then the check trains for a few more seconds with different prices, which must make the policy act differently.
+Then the check trains for a few more seconds with different prices, and the policy must act differently.
 Imitating the baseline counts, too, because learning from a teacher is learning.
 Since a training run can be unlucky, the check tries up to three times, so it takes from half a minute to several minutes.
 """
@@ -533,7 +531,7 @@ r"""
 
 Now use two samplers, and make both of them actors.
 You get `started`, which starts the actors, divides the warehouses evenly among them, and stops them at the end of the block.
-It also starts Ray if Ray isn't running yet, as in a file of your own, where that start counts against the budget.
+It also starts Ray if Ray isn't running yet, and then the start counts against the budget.
 """
 
 # %%
@@ -565,7 +563,7 @@ The check gives your function 60 CPU seconds in a new world, and verifies that:
 - in a second, shorter run with a low `goal`, the training stopped at that goal.
 
 Before you write, think about four questions.
-How often do you have to send the weights?
+How many copies of the weights do you have to store in each iteration?
 In which episodes should you test your policy and the baseline, so that luck cancels out?
 How far above the baseline must a test be before you trust it?
 Should the learning rate be as large at the end of the budget as at the start?
@@ -646,12 +644,10 @@ if agent:
 r"""
 The curve rises steeply at first and then more slowly.
 It doesn't start at 0, because the actors have to start and collect before the first test.
-The dashed lines come from other episodes than your tests.
-The band around each one shows where the mean of a hundred episodes is likely to be (19 times out of 20), so a point inside a band decides nothing.
+Each band shows where the mean of a hundred episodes is likely to be (19 times out of 20), so a point inside a band decides nothing.
 
 Compare the CPU time with the wall-clock time, too.
 While the samplers collect, two cores are busy; while the learner learns, only one is, and the samplers wait.
-On a busy machine, wall-clock time runs ahead, because waiting for a core uses no CPU time.
 
 How good is the agent, and how sure are you?
 Make a [paired comparison](../docs/glossary.md#paired-comparison): run all policies in the same new episodes, and look at the differences.
@@ -678,13 +674,13 @@ r"""
 
 A mean return says *that* the agent is better, but not *how*.
 So count the parcels of each kind that each policy delivers.
-In this notebook's world, one kind costs 2.
+In this notebook's world, one kind costs 2, and another one costs 4.
 
-**Predict:** what does the agent do with the parcels that cost 2?
+**Predict:** how many of the parcels that cost 2 does the agent deliver, compared with the baseline?
 """
 
 # %% tags=["demo"]
-predict("parcels_that_cost_2", ..., ["it leaves most of them", "it delivers more than the baseline does"])
+predict("parcels_that_cost_2", ..., ["hardly any", "about as many"])
 
 # %% tags=["demo"]
 if agent:
@@ -695,20 +691,20 @@ if agent:
         for name, policy in policies.items()
     }
     table = pandas.DataFrame(delivered, index=[f"pays {price:+g}" for price in WORLD.prices]).round(1)
-    more = table.at["pays -2", "agent"] > table.at["pays -2", "baseline"]
-    words = "it delivers more than the baseline does" if more else "it leaves most of them"
-    display(table, measured("parcels_that_cost_2", words))
+    many = table.at["pays -2", "agent"] > table.at["pays -2", "baseline"] / 2
+    display(table, measured("parcels_that_cost_2", "about as many" if many else "hardly any"))
 
 # %% [markdown]
 r"""
-The baseline delivers whatever is near, and the rule with the price list delivers only what pays.
-With the full budget, the agent delivers many parcels that cost 2, because the next order of those customers pays 13.
-No observation says so: all that the agent had to learn from were the kinds that it carried, a loss some ten steps later, a larger payment some ten steps after that, and thousands of tries.
-In quick mode, with a fifth of the budget, it may not have learned that yet.
+The baseline delivers all kinds alike, and the rule with the price list delivers only what pays.
+With the full budget, the agent learns to tell the two kinds that cost money apart.
+It hardly touches the parcels that cost 4, but it delivers about as many of those that cost 2 as the baseline does, because the same customers' next order pays 13.
+No observation says so: the agent saw only which kinds it carried, then a loss, and several steps later a larger payment.
+In quick mode, with a fifth of the budget, it may not have learned this yet.
 
 Now watch the agent beside the rule that knows all prices.
 Both start with the same orders and get the same new customers.
-A film shows only one episode, so it may even contradict the means.
+A film shows only one episode, so it may contradict the means.
 """
 
 # %%
@@ -747,7 +743,7 @@ The answers are ideas for your next entry.
 r"""
 ## A leaderboard needs a judge that owns the episodes
 
-In the notebook, you were your own judge.
+In the notebook, you judged your own agent.
 `coursekit capstone run` is stricter, because it runs a *file* with a `train` function in a [sandbox](../docs/glossary.md#sandbox).
 The sandbox requires Linux; if it can't be created, add `--no-sandbox`, but only for code that you trust.
 
@@ -776,9 +772,9 @@ coursekit capstone board --open
 ```
 
 The first command prints your mean return, those of random actions and both rules, the seconds spent, and your rank.
-The second one writes a page with the learning curves of all entries and opens it.
+The second one opens a page with the learning curves of all entries.
 
-A file of your own has to start Ray, and that counts: about two of the sixty CPU seconds in the sandbox, and more without one.
+Your file has to start Ray, and that counts: about two of the sixty CPU seconds in the sandbox, and more without one.
 Does this warehouse, in which a step takes microseconds, need Ray at all?
 Find out on the leaderboard: enter your agent once with Ray and once without.
 
@@ -807,11 +803,10 @@ Run your entry in this league with:
 coursekit capstone run my_entry.py --by-clock --seconds 60
 ```
 
-The budget is 60 seconds of wall-clock time, and the CPU time that two cores have in it.
+The budget is 60 seconds of wall-clock time, and an entry may use as much CPU time as two cores have in these seconds.
 At a moment that you can't know, **the judge kills one of your actors**.
 An entry that ends with a `RayActorError` gets no score ([Chapter 5](ch05_faults.ipynb) shows what to do), and an entry without an actor to kill isn't ranked.
 The baseline is the entry in [docs/example_entry.py](../docs/example_entry.py), which the judge trains before and after yours on the same machine.
-The difference between its two runs tells you how much chance and the machine's load matter.
 
 How many samplers should your agent have now, and should they keep collecting while the learner learns?
 """
@@ -823,14 +818,12 @@ r"""
 - **Settings.** Search `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, and the width of the networks with Tune ([Chapter 16](ch16_tune.ipynb)), and use more than one seed.
 - **Rules first.** Four kinds have sixteen subsets, so there are sixteen rules of the form "fetch the nearest parcel of these kinds".
   How many CPU seconds does it take to measure them all, and how good is the best one?
-  In practice, you'd start with such a rule and let learning add to it.
-- **More inputs.** The network that scores a shelf doesn't know what is on the other shelves, or how far the shelf is from the table.
+- **More inputs.** The network that scores a shelf doesn't know what is on the other shelves.
 - **Reward shaping.** Pay a little for each loaded parcel, as a potential ([Chapter 14](ch14_custom.ipynb)); the optimal policy stays the same.
 - **Asynchronous sampling.** Let the samplers collect while the learner learns, and correct for stale experience ([Chapter 13](ch13_algorithms.ipynb)).
 - **RLlib.** `PPOConfig().environment("coursekit.given.warehouse:Warehouse-v0")` trains in this notebook's world.
   Raise `vf_clip_param` first ([Chapter 11](ch11_rllib_ppo.ipynb)): the returns here are far too large for its default of 10.
 - **No gradients.** In [evolution strategies](../docs/glossary.md#evolution-strategies), workers try random changes of the weights, and all that they exchange are seeds and returns (Salimans et al. 2017).
-- **Serving.** Put the policy behind HTTP ([Chapter 18](ch18_serve.ipynb)).
 """
 
 # %% tags=["demo"]
@@ -842,21 +835,18 @@ r"""
 
 - **Ray Core**: you can turn functions into tasks and classes into actors, share data without copies, request resources, and recover from failures, and you've measured what each of these costs.
 - **Distributed RL by hand**: you can write environments, samplers, a replay buffer, DQN, and PPO, and you know when a second sampler helps.
-- **RLlib**: you can configure its algorithms, read their results, and plug in your own connector, module, callback, and reward.
-- **The ecosystem**: you can search for good settings with Tune, train on several workers, and serve and operate what they have learned.
-- **All of it together**: you took an unknown world, measured random actions and a rule, trained an agent in several processes that beats them within a budget, and had it evaluated on episodes of the judge's own.
+- **RLlib and the ecosystem**: you can configure algorithms, plug in your own connector, module, callback, and reward, search for good settings, and serve and operate what was trained.
+- **All of it together**: you took an unknown world, measured random actions and a rule, and trained an agent in several processes that beats them within a budget, in episodes that it has never seen.
 
 On a cluster, you'd write the same code, but mistakes would cost more.
-Now you know how to measure before you scale.
+So measure before you scale.
 
 ## Traps
 
 - **A return without a baseline** says nothing.
   Measure random actions and the obvious rule first.
-- **More processes in the same budget** divide the work but don't reduce it, and they have to be started and sent messages.
 - **The test that chose the moment to stop** isn't the result, because it has a [selection bias](../docs/glossary.md#selection-bias).
   Test again, in new episodes.
-- **Testing too often** uses up the budget, and if you test too rarely, you stop too late.
 - **Neighboring seeds**: warehouse i gets `seed + i`, so samplers with seeds 0 and 1 would start with nearly the same episodes.
 - **Measuring a policy in another world** than it was trained in: always pass `make_envs` on.
 - **A policy for a fixed number of observations** fails, because the judge may send one or two hundred.

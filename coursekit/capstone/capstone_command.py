@@ -19,9 +19,7 @@ from coursekit.capstone.rules import Rules
 from coursekit.sandbox.nursery import NurseryFailed, available
 
 PRINTED = 30  # lines of an entry's own output that are shown, the last ones
-NO_SANDBOX = (
-    "[red]Without a sandbox the entry can read, change and delete what you can.[/red] Run only what you wrote or trust."
-)
+NO_SANDBOX = "[red]Without a sandbox, the entry can read, change, and delete whatever you can.[/red] Run only what you wrote or trust."
 
 
 def run_entry(path: Path, name: str, rules: Rules) -> None:
@@ -42,10 +40,10 @@ def run_entry(path: Path, name: str, rules: Rules) -> None:
 def _ready(rules: Rules) -> Console:
     """Return a console to tell of runs by these rules, once it is certain that they can take place; raises CommandError."""
     if not 1 <= rules.seconds <= 3600:
-        raise CommandError(f"A budget of {rules.seconds:g} seconds is none: give --seconds from 1 to 3600.")
+        raise CommandError(f"A budget of {rules.seconds:g} seconds isn't possible: give --seconds from 1 to 3600.")
     if rules.isolated and (reason := available()):
         raise CommandError(
-            f"No sandbox can be made here: {reason}. Use Linux; or, for code that you trust, add --no-sandbox."
+            f"The sandbox can't be created here: {reason}. Use Linux; or, for code that you trust, add --no-sandbox."
         )
     console = Console(stderr=True)
     if not rules.isolated:
@@ -69,17 +67,17 @@ def _progress(console: Console, entry: Entry, rules: Rules) -> Iterator:
     """Give a function that shows how much of the budget is spent."""
     spent = TextColumn("{task.completed:.0f} of {task.total:.0f} CPU s")
     with Progress("{task.description}", BarColumn(), spent, console=console, transient=True) as progress:
-        bar = progress.add_task(f"{entry.file} learns", total=rules.seconds)
+        bar = progress.add_task(f"{entry.file} is training", total=rules.seconds)
         yield lambda spent: progress.update(bar, completed=min(spent, rules.seconds))
 
 
 def _reported(failed: EntryFailed) -> str:
     """Return in words the curve that an entry had reported when it failed."""
     if not failed.curve:
-        return "\nIt had reported no point of a learning curve: budget.report(mean_return) writes one."
+        return "\nIt had reported no test: budget.report(mean_return) adds a point to the learning curve."
     seconds, value = failed.curve[-1]
     best = max(value for _, value in failed.curve)
-    return f"\nIt had reported {plural(len(failed.curve), 'point')}: at {seconds:.1f} CPU s a mean return of {value:.1f}, {best:.1f} at its best."
+    return f"\nIt had reported {plural(len(failed.curve), 'test')}. The last one had a mean return of {value:.1f} at {seconds:.1f} CPU seconds, and the best one had {best:.1f}."
 
 
 def _show(ran: Ran) -> None:
@@ -92,16 +90,16 @@ def _show(ran: Ran) -> None:
     ranks = leaderboard.ranks(ranked)
     rank = ranks[ranked.index(row)]
     place = f"{leaderboard.spoken(rank, ranks)} of {len(ranked)}" if rank else "none: " + _unranked(row)
-    race = f"{row.budget:g} {'seconds by the clock' if row.by_clock else 'CPU seconds'}"
-    clock = f"{row.wall:.1f} s by the clock; the budget is {row.budget:g}; {_points(row)}"
-    why = "over the baseline, episode by episode, with its 95 % interval: this is what ranks"
+    race = f"{row.budget:g} {'seconds of wall-clock time' if row.by_clock else 'CPU seconds'}"
+    clock = f"{row.wall:.1f} s of wall-clock time; the budget is {row.budget:g}; {_points(row)}"
+    why = "over the baseline, episode by episode, with its 95% confidence interval; it decides the rank"
     for label, value, note in (
         ("lead", row.lead.signed(), why),
-        ("score", str(row.score), f"mean return of {referee.EPISODES} episodes it has not seen"),
+        ("score", str(row.score), f"mean return of {referee.EPISODES} new episodes"),
         ("informed", str(row.informed), "the same episodes: the rule that knows all prices"),
         ("baseline", str(row.baseline), "the same episodes"),
         ("random", str(row.chance), "the same episodes"),
-        ("learned in", f"{row.cpu:.1f} CPU s", clock),
+        ("trained in", f"{row.cpu:.1f} CPU s", clock),
         ("rank", place, f"with {race} on version {row.version} of the warehouse"),
     ):
         print(f"{label:11}{value:18}{note}")
@@ -110,12 +108,14 @@ def _show(ran: Ran) -> None:
 
 def _unranked(row: leaderboard.Row) -> str:
     if row.chosen:
-        return "with a chosen seed the episodes may be known"
-    return "the judge found no actor to kill; let Ray's actors play until the budget is used up"
+        return "with a chosen seed, the episodes may be known"
+    return "the judge found no actor to kill; keep Ray's actors busy until the budget is used up"
 
 
 def _points(row: leaderboard.Row) -> str:
-    return f"{len(row.curve)} points reported" if row.curve else "no curve: budget.report(mean_return) writes one"
+    return (
+        f"{len(row.curve)} points reported" if row.curve else "no curve: budget.report(mean_return) adds a point to it"
+    )
 
 
 def show_leaderboard(in_browser: bool) -> None:

@@ -19,7 +19,7 @@ from coursekit.sandbox.sandbox import Sandbox
 # Where an entry lives: no sandbox can open it, so its nursery brings it along.
 INSIDE = "coursekit.capstone.entry_process"
 NO_ANSWER = "its process sent something that is not an answer."
-EARLIER = "End sooner: keep on while `budget.left()` is more than a round of training takes."
+EARLIER = "Stop sooner: continue only while `budget.left()` is enough for another iteration."
 
 
 class Learned(NamedTuple):
@@ -68,12 +68,12 @@ class Contestant:
         # A busy process is given more time to stop.
         if rules.by_clock and (late or time.monotonic() - began > rules.clock):
             raise self._failed(
-                f"it had {rules.seconds:.4g} s by the clock, and took more than {rules.clock:.4g}. {EARLIER}{self._struck()}"
+                f"it had {rules.seconds:.4g} s of wall-clock time and took more than {rules.clock:.4g}. {EARLIER}{self._struck()}"
             )
         if late:
             raise self._failed(
-                f"it was stopped after {rules.clock:.0f} s by the clock, of which it computed for {watch.spent():.1f} s: what "
-                f"does it wait for? A Ray task that asks for more CPUs than there are waits forever."
+                f"it was stopped after {rules.clock:.0f} s of wall-clock time, of which it computed for {watch.spent():.1f} s, so it "
+                f"mostly waited. A Ray task that requests more CPUs than there are waits forever."
             )
         problem = self._ask("result", 60.0).get("failed")  # which an entry can replace, so it is part of learning
         wall, cpu = time.monotonic() - began, watch.spent()
@@ -116,21 +116,21 @@ class Contestant:
         except (ValueError, KeyError, TypeError):
             raise self._failed(NO_ANSWER) from None
         if raised.get("kind") == "TimeoutError":
-            raise self._failed(self._too_slow(f"{self._rules.deciding_clock:.0f} s by the clock"))
+            raise self._failed(self._too_slow(f"{self._rules.deciding_clock:.0f} s of wall-clock time"))
         if raised:
-            raise self._failed(f"its policy cannot be asked. {raised.get('message')}")
+            raise self._failed(f"its policy can't be asked for actions. {raised.get('message')}")
         return value
 
     def _struck(self) -> str:
         """Return what the judge has done to the entry, "" for nothing."""
         return (
-            f" The judge had killed one of its actors, {self.strike.victim}: go on without it, or start another."
+            f" The judge had killed one of its actors, {self.strike.victim}: continue without it, or start another one."
             if self.strike.victim
             else ""
         )
 
     def _too_slow(self, limit: str) -> str:
-        return f"its policy is too slow: the judge's episodes took more than {limit}. Decide for all rows at once, in NumPy or torch."
+        return f"its policy is too slow: the judge's episodes took more than {limit}. Compute the actions of all observations together, in NumPy or PyTorch."
 
     def _failed(self, reason: str) -> EntryFailed:
         return EntryFailed(f"{self._entry.file}: {printable(reason)[:2000]}", self._curve)
@@ -142,10 +142,12 @@ class Contestant:
         if self._sandbox.lost():
             return NurseryFailed("The sandbox was lost, through no fault of the entry. Run it again.")
         if "memory" in died.reason:
-            return self._failed(f"it {died.reason}. Keep less: fewer environments at a time, smaller buffers.")
+            return self._failed(f"it {died.reason}. Use less: fewer environments at a time, or smaller buffers.")
         if "longer" in died.reason:
-            return self._failed(f"it {died.reason}, and did not stop when it was interrupted.")
-        return self._failed(f"it {died.reason}. It has to return a policy, and to live on until that was judged.")
+            return self._failed(f"it {died.reason}, and it didn't stop when it was interrupted.")
+        return self._failed(
+            f"it {died.reason}. It has to return a policy and keep running until the policy has been evaluated."
+        )
 
 
 def _opened(reply: bytes) -> tuple[dict, dict]:

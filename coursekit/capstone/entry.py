@@ -39,16 +39,16 @@ def read_entry(path: Path, name: str = "") -> Entry:
         raise EntryFailed(f"There is no {path}. An entry is a Python file with one function: {FORM}.")
     if not path.is_file() or path.suffix != ".py":
         kind = "a folder" if path.is_dir() else "not a Python file"
-        raise EntryFailed(f"{path} is {kind}. Put your function into a file that ends in .py: {FORM}.")
+        raise EntryFailed(f"{path} is {kind}. Put your function in a file that ends in .py: {FORM}.")
     if path.stat().st_size > LARGEST:
         raise EntryFailed(
-            f"{path} has {path.stat().st_size} bytes; an entry has at most {LARGEST}: it holds code that learns, "
+            f"{path} has {path.stat().st_size} bytes; an entry has at most {LARGEST}: it holds code that trains a policy, "
             f"not weights that were learned before. Leave them out."
         )
     try:
         source = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise EntryFailed(f"{path} cannot be read ({error}). Save it as UTF-8 text and run this again.") from None
+        raise EntryFailed(f"{path} can't be read ({error}). Save it as UTF-8 text and run this again.") from None
     return Entry(printable(name or path.stem)[:NAME_LETTERS], path.name, source)
 
 

@@ -102,7 +102,7 @@ def _function(names: dict[str, Any]) -> Callable:
     train = names.get("train")
     if train is None:
         near = difflib.get_close_matches("train", [name for name in names if callable(names[name])], n=1)
-        there = f"is `{near[0]}` meant? Call it `train`" if near else f"write {FORM}"
+        there = f"rename `{near[0]}` to `train`" if near else f"write {FORM}"
         raise Unusable(f"it has no function `train`: {there}")
     if not callable(train):
         raise Unusable(f"its `train` is {_a(train)}, not a function: write {FORM}")

@@ -36,7 +36,7 @@ class Frame(NamedTuple):
 def chart(ranked: list[Row]) -> str:
     """Return the picture of a league, whose rows come best first; colours are the page's, for the classes `c1` to `c6`."""
     frame, shown = _frame(ranked), ranked[:SHOWN]
-    title = f"Learning curves of {len(shown)} of {len(ranked)} entries, and the leads that the judge found"
+    title = f"Learning curves of {len(shown)} of {len(ranked)} entries, and the leads that the judge measured"
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">',
         f'<clipPath id="plot"><rect x="{LEFT}" y="{TOP}" width="{RIGHT - LEFT + 4}" height="{BOTTOM - TOP}"/></clipPath>',
@@ -86,9 +86,9 @@ def _axes(frame: Frame, by_clock: bool) -> Iterable[str]:
         yield _text(frame.x(seconds), BOTTOM + 18, f"{seconds:g}", "middle")
     yield f'<path class="axis" d="M{LEFT} {BOTTOM}H{RIGHT}M{LANE} {BOTTOM}H{LANE_END}"/>'
     yield _text(LEFT, TOP - 16, "Lead over the baseline, as the entries reported it", kind="head")
-    yield _text(LANE, TOP - 16, "As the judge found it", kind="head")
-    yield _text(RIGHT, BOTTOM + 38, "seconds by the clock" if by_clock else "CPU seconds spent", "end")
-    yield _text(LANE_END, BOTTOM + 38, "entry, 95 % interval", "end")
+    yield _text(LANE, TOP - 16, "As the judge measured it", kind="head")
+    yield _text(RIGHT, BOTTOM + 38, "seconds of wall-clock time" if by_clock else "CPU seconds", "end")
+    yield _text(LANE_END, BOTTOM + 38, "entry, 95% interval", "end")
 
 
 def _references(frame: Frame, ranked: list[Row]) -> Iterable[str]:
@@ -104,7 +104,7 @@ def _par(ranked: list[Row]) -> dict[str, float]:
     rows = len(ranked)
     leads = {
         "baseline": 0.0,
-        "chance": sum(row.chance.mean - row.baseline.mean for row in ranked) / rows,
+        "random": sum(row.chance.mean - row.baseline.mean for row in ranked) / rows,
         "prices known": sum(row.informed.mean - row.baseline.mean for row in ranked) / rows,
     }
     return leads if ranked[0].by_clock else leads | {"ours, 10 s": OURS}

@@ -11,12 +11,12 @@ from coursekit.capstone.referee import EPISODES
 
 TITLE = "Capstone leaderboard"
 INTRODUCTION = f"""<h1>{TITLE}</h1>
-<p class="small">Each run has a world of its own: prices, customers, map. What ranks is the lead over the baseline in the same {EPISODES} episodes,
-which the entry has not seen, with its 95 % interval. Where the intervals of two leads overlap, the entries share a rank.
-By the clock, the baseline is docs/example_entry.py, which learns before and after each entry on the same machine; the judge kills one actor of each.
-A learning curve is what the entry said of itself, less what the baseline earns in its world.</p>"""
+<p class="small">Each run has its own world: prices, customers, and map. The rank depends on the lead over the baseline in the same {EPISODES} new episodes,
+with its 95% confidence interval. If the intervals of two leads overlap, the entries share a rank.
+With a budget of wall-clock time, the baseline is docs/example_entry.py, which trains before and after each entry on the same machine; the judge kills one worker of each.
+A learning curve is what the entry reported about itself, minus what the baseline earns in its world.</p>"""
 EMPTY = "<p>No entry has been judged yet. Run one: <code>coursekit capstone run my_entry.py</code></p>"
-HEADS = ("rank", "entry", "lead", "score", "baseline", "prices known", "CPU s", "clock s", "judged", "remarks")
+HEADS = ("rank", "entry", "lead", "score", "baseline", "prices known", "CPU s", "wall-clock s", "date", "remarks")
 
 
 def write_leaderboard() -> Path:
@@ -36,7 +36,7 @@ def page(rows: list[Row], below: str = "") -> str:
 
 def _section(league: leaderboard.League, ranked: list[Row]) -> str:
     version, by_clock, seconds = league
-    name = f"{seconds:g} seconds by the clock, on a slow simulator" if by_clock else f"{seconds:g} CPU seconds"
+    name = f"{seconds:g} seconds of wall-clock time, with a slow simulator" if by_clock else f"{seconds:g} CPU seconds"
     heads = "".join(f"<th>{head}</th>" for head in HEADS)
     ranks = leaderboard.ranks(ranked)
     lines = [

@@ -36,7 +36,7 @@ def run_class(folder: Path, rules: Rules, say: Callable[[str], object]) -> Path:
         else:
             done.append(ran._replace(row=replace(ran.row, chosen=False)))
             say(f"{ran.row.name}: {ran.row.lead.signed()}")
-    below = ["<p>All of these entries learned in one world, and played the same episodes.</p>"]
+    below = ["<p>All of these entries trained in the same world, and their policies ran in the same episodes.</p>"]
     world = draw_world(referee.drawn(seed, "world"))
     below += [_card(ran, world) for ran in sorted(done, key=lambda ran: -ran.row.lead.mean)]
     below += [f'<p class="small">No score. {html.escape(problem)}</p>' for problem in failed]

@@ -62,7 +62,7 @@ def choices() -> int:
 
 def checked(actions: Any, count: int) -> np.ndarray:
     """Return actions, int [count], that are what they should be; raises NotActions that says what they are instead."""
-    wanted = f"A policy gets {count} observations and returns {count} whole numbers from 0 to {choices() - 1}"
+    wanted = f"A policy returns one whole number from 0 to {choices() - 1} per observation: an array of shape [{count}]"
     if isinstance(actions, str | bytes | dict | set) or actions is None:
         raise NotActions(f"the policy returned {type(actions).__name__}. {wanted}.")
     try:
@@ -70,12 +70,12 @@ def checked(actions: Any, count: int) -> np.ndarray:
     except ValueError:  # lists of different lengths
         raise NotActions(f"the policy returned a list of lists of different lengths. {wanted}.") from None
     if found.shape != (count,):
-        hint = "; of scores, take `scores.argmax(axis=1)`" if found.shape == (count, choices()) else ""
+        hint = "; `scores.argmax(axis=1)` turns scores into actions" if found.shape == (count, choices()) else ""
         raise NotActions(f"the policy returned an array of shape {list(found.shape)}. {wanted}{hint}.")
     if found.dtype.kind == "f" and np.isnan(found).any():
-        raise NotActions(f"the policy returned NaN. {wanted}: look for what is not a number in your networks.")
+        raise NotActions(f"the policy returned NaN. {wanted}. Look for NaN in the weights of your networks.")
     if found.dtype.kind not in "iu":
-        hint = ": `actions.astype(int)` makes them so" if found.dtype.kind in "fb" else ""
+        hint = "; `actions.astype(int)` converts them" if found.dtype.kind in "fb" else ""
         raise NotActions(f"the policy returned an array of {found.dtype}. {wanted}{hint}.")
     if wrong := np.flatnonzero((found < 0) | (found >= choices())).tolist():
         bad = f"action {found[wrong[0]]} for observation {wrong[0]}"

@@ -153,10 +153,12 @@ def beats_baseline(answer: Answer, rng: Generator) -> None:
 def _expect_stops_at_goal(answer: Answer, world: World, rule: float, rng: Generator) -> None:
     """Have it learn with a goal far below the baseline's mean: only its last test may have reached that."""
     told = _told(answer, world, 15.0, rng, SOON)
+    tests, enough = [mean for _, mean in told["curve"]], SOON * rule
+    highest, number = max(tests, default=0.0), len(tests)
     expect(
-        all(mean < 2 * SOON * rule for _, mean in told["curve"][:-1]),
-        f"Called with `goal={SOON}`, it reported {len(told['curve'])} tests, with mean returns from {min(mean for _, mean in told['curve']):.1f} "
-        f"to {max(mean for _, mean in told['curve']):.1f}. The baseline's mean return is about {rule:.0f}, so it had to stop at the first test above {SOON * rule:.1f}.",
+        all(mean < 2 * enough for mean in tests[:-1]),
+        f"Called with `goal={SOON}`, it reported {number} tests, the highest with a mean return of {highest:.1f}. "
+        f"The baseline earns about {rule:.0f}, so the training has to stop at the first test that reaches {enough:.1f}.",
     )
 
 
@@ -186,12 +188,12 @@ def _told(answer: Answer, world: World, seconds: float, rng: Generator, goal: fl
 
 def _actions(answer: Answer, obs: np.ndarray) -> np.ndarray:
     """Return the actions of the policy that was learned last, once it is certain that they are actions."""
-    asked = len(obs)
+    shape = list(obs.shape)
     try:
-        return checked(answer.probe(given.ask_it, obs), asked)
+        return checked(answer.probe(given.ask_it, obs), len(obs))
     except NotActions as wrong:
         problem = str(wrong)
-    raise Wrong(f"Asked about {asked} observations, {problem}")
+    raise Wrong(f"For observations of shape {shape}, {problem}")
 
 
 def _returns(answer: Answer, world: World, episodes: int, seed: int) -> np.ndarray:

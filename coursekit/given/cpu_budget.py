@@ -49,10 +49,10 @@ class Budget:
             value = float(mean_return)
         except (TypeError, ValueError, RuntimeError):  # the last is PyTorch's
             got = f"budget.report takes one number, a mean return, and got a value of type {type(mean_return).__name__}"
-            raise TypeError(f"{got}: of many returns report the mean.") from None
+            raise TypeError(f"{got}. If you have many returns, report their mean.") from None
         if not math.isfinite(value):
             raise ValueError(
-                f"budget.report({value}) is no point of a curve: report once the first episodes have ended."
+                f"budget.report({value}) isn't a point of a learning curve: report only after the first episodes have ended."
             )
         point = (self.spent(), value)
         self.curve.append(point)

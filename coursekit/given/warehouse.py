@@ -356,7 +356,9 @@ def evaluate(
 ) -> np.ndarray:
     """Return what the policy earned in each of `episodes` episodes; those of one seed are the same for every policy."""
     if callable(seed):
-        raise TypeError("evaluate(policy, episodes, seed, make_envs): the third is the seed, a number, and make_envs is the fourth.")
+        raise TypeError(
+            "evaluate(policy, episodes, seed, make_envs): the third is the seed, a number, and make_envs is the fourth."
+        )
     envs = make_envs(episodes)
     obs, _ = envs.reset(seed=seed)
     returns = np.zeros(episodes)

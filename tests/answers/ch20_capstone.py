@@ -86,7 +86,7 @@ def forgets_the_seed(make_envs, budget):
     return own_rule
 
 
-@rejects("valid_entry", says="of many returns report the mean")
+@rejects("valid_entry", says="report their mean")
 def reports_every_return(make_envs, budget):
     budget.report(evaluate(own_rule, 50, 1, make_envs))
     return own_rule
