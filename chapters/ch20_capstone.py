@@ -153,7 +153,7 @@ The number after ± is half the width of the 95% [confidence interval](../docs/g
 r"""
 ## A budget in CPU seconds counts every process that your program starts
 
-It proves little that an agent learns if it may learn forever, so the capstone has a budget of **CPU seconds**.
+An agent with unlimited time proves little, so the capstone has a budget of **CPU seconds**.
 The operating system counts the [CPU time](../docs/glossary.md#cpu-time) of your process *and of every process that it starts*.
 Ray's workers count, and so do the raylet and the GCS.
 
@@ -164,7 +164,7 @@ Ray's workers count, and so do the raylet and the GCS.
 An entry receives an object like this as its `budget` argument.
 Don't confuse it with `budget(2000, 300)` in the cells, which chooses between the course's full and quick modes.
 
-The next cell measures half a second of sleep, half a second of work in this notebook, and the same work in each of two Ray tasks that run at the same time.
+Below, you measure half a second of sleep, half a second of work in this notebook, and the same work in each of two Ray tasks that run at the same time.
 
 **Predict:** how many CPU seconds do the two tasks use together?
 """
@@ -284,7 +284,7 @@ r"""
 The parts that learn come from Chapter 10, adapted to the warehouse.
 `VIEWS`, `SCALE`, and the way that episodes end are new, so you can skim the rest.
 
-Like `ScoreEach` in [Chapter 14](ch14_custom.ipynb), the policy uses something that you know about the task: all shelves follow the same rules.
+Like `ScoreEach` in [Chapter 14](ch14_custom.ipynb), the policy uses what you know about the task: all shelves follow the same rules.
 So **one network with a few hundred weights scores each of the eight shelves**, from the robot's seven numbers and the shelf's six.
 Whatever the network learns from one shelf holds for all of them.
 `VIEWS`, shape [8, 13], says where these 13 numbers are in an observation.
@@ -356,7 +356,7 @@ def greedy(weights):
 r"""
 A sampler steps all of its warehouses 64 times and leaves out the reset frames.
 It returns the remaining rows with $\log \pi_{old}$, the advantage, and the critic's target.
-Episodes are only ever truncated, after 150 steps, and never *terminated*, so the last observation's value counts at every end.
+Episodes are truncated after 150 steps and never *terminated*, so the value of the last observation counts at the end of every episode.
 """
 
 # %%
@@ -642,9 +642,9 @@ if agent:
 
 # %% [markdown]
 r"""
-The curve rises steeply at first and then more slowly.
-It doesn't start at 0, because the actors have to start and collect before the first test.
-Each band shows where the mean of a hundred episodes is likely to be (19 times out of 20), so a point inside a band decides nothing.
+With the full budget, the agent ends well above both rules.
+The curve rises steeply at first and then more slowly, and it doesn't start at 0 seconds, because the actors have to start and collect before the first test.
+The band around each dashed line shows where the mean of a hundred episodes is likely to be (19 times out of 20), so a point inside a band decides nothing.
 
 Compare the CPU time with the wall-clock time, too.
 While the samplers collect, two cores are busy; while the learner learns, only one is, and the samplers wait.
@@ -815,7 +815,7 @@ How many samplers should your agent have now, and should they keep collecting wh
 r"""
 ## Ideas for your next entry
 
-- **Settings.** Search `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, and the width of the networks with Tune ([Chapter 16](ch16_tune.ipynb)), and use more than one seed.
+- **Settings.** Use Tune ([Chapter 16](ch16_tune.ipynb)) to search for a better `GAMMA`, `ENTROPY`, `MINIBATCH`, `EPOCHS`, and network width, with more than one seed.
 - **Rules first.** Four kinds have sixteen subsets, so there are sixteen rules of the form "fetch the nearest parcel of these kinds".
   How many CPU seconds does it take to measure them all, and how good is the best one?
 - **More inputs.** The network that scores a shelf doesn't know what is on the other shelves.

@@ -1,4 +1,4 @@
-"""An entry for the capstone: a linear policy, found by the cross-entropy method (Rubinstein 1999), with Ray's workers."""
+"""An entry for the capstone: a linear policy, found by the cross-entropy method (Rubinstein 1999) with Ray tasks."""
 
 import numpy as np
 import ray
@@ -10,7 +10,7 @@ POPULATION, KEPT, EPISODES = 32, 6, 4
 
 @ray.remote
 def returns_of(weights, make_envs, seed):
-    """Return the mean return of each of some policies, weights [P, K + 1, A], all in the same episodes."""
+    """Return the mean return of each of P policies, weights [P, K + 1, A], all in the same episodes."""
     return [play(each, make_envs(EPISODES), seed) for each in weights]
 
 
@@ -30,14 +30,14 @@ def act(weights, obs):
 
 
 def train(make_envs, budget):
-    """Return a policy that was learned within the budget."""
+    """Return a policy that was trained within the budget."""
     ray.init(num_cpus=2, include_dashboard=False)
     rng = np.random.default_rng()
     envs = make_envs(1)
     shape = envs.single_observation_space.shape[0] + 1, envs.single_action_space.n
     mean, spread = np.zeros(shape), 1.0
     cost = 0.0
-    while budget.left() > 2 * cost:  # as long as another round fits, also a slow one
+    while budget.left() > 2 * cost:  # as long as another iteration fits, even a slow one
         before = budget.spent()
         weights = rng.normal(mean, spread, size=(POPULATION, *shape))
         seed = int(rng.integers(2**31))

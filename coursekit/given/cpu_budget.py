@@ -1,4 +1,4 @@
-"""The budget of an entry: CPU seconds, those of every process that it starts included."""
+"""The budget of an entry: CPU seconds, including those of every process that it starts."""
 
 import math
 import os
@@ -12,11 +12,11 @@ LOOK_SECONDS = 0.1  # between two looks at the other processes: one costs some m
 
 
 class Budget:
-    """CPU seconds to learn with, measured from the moment in which it is made: `Budget(60)`.
+    """CPU seconds to train with, counted from the moment that the budget is created: `Budget(60)`.
 
-    `seconds` is what there is in all, `curve` the list of reported points (CPU seconds spent, mean return). What counts is
-    this process and everything that it has started, Ray's workers too; what they used before does not. `root` names
-    another process whose descendants count, `tell` is called with each point that is reported.
+    `seconds` is the total, and `curve` is the list of reported points (CPU seconds spent, mean return). This process counts,
+    and so does everything that it has started, Ray's workers included, but not what they used before. `root` names
+    another process whose descendants count, and `tell` is called with each reported point.
     """
 
     unit = "CPU seconds"
@@ -33,18 +33,18 @@ class Budget:
         self._seen, self._own, self._when = 0.0, time.process_time(), time.monotonic()
 
     def spent(self) -> float:
-        """Return the CPU seconds used so far; cheap enough for a training loop."""
+        """Return the CPU seconds spent so far; the call is cheap enough for a training loop."""
         if time.monotonic() - self._when > LOOK_SECONDS:
             self._seen = max(self._seen, self._clock.seconds())
             self._own, self._when = time.process_time(), time.monotonic()
         return self._seen + time.process_time() - self._own
 
     def left(self) -> float:
-        """Return the CPU seconds that are left, 0 when they are used up."""
+        """Return the CPU seconds that are left, or 0 if they are used up."""
         return max(0.0, self.seconds - self.spent())
 
     def report(self, mean_return: float) -> None:
-        """Write a point of the learning curve: what was spent until now, and the mean return that was reached with it."""
+        """Add a point to the learning curve: the CPU seconds spent so far, and the mean return reached with them."""
         try:
             value = float(mean_return)
         except (TypeError, ValueError, RuntimeError):  # the last is PyTorch's
@@ -67,7 +67,7 @@ class Budget:
 
 
 class ClockBudget(Budget):
-    """The same by the clock: seconds to learn with, whatever waits or computes in them."""
+    """The same for wall-clock time: seconds to train with, whether the processes wait or compute."""
 
     unit = "seconds"
 
@@ -76,5 +76,5 @@ class ClockBudget(Budget):
         self._began = time.monotonic()
 
     def spent(self) -> float:
-        """Return the seconds since it was made."""
+        """Return the seconds since the budget was created."""
         return time.monotonic() - self._began

@@ -1,10 +1,10 @@
-"""The capstone's environment: a robot fetches parcels in a warehouse, and what a customer is worth it must find out.
+"""The capstone's environment: a robot fetches parcels in a warehouse, and has to find out what each customer is worth.
 
-`Warehouse` is one of them, a Gymnasium environment whose rules read from top to bottom; `make_envs(count)` gives many that
-step together in NumPy, by the same rules. An action names a place, and the robot drives one square towards it: one of eight
-shelves, the packing table or the battery station. At a shelf it takes the parcel that it came for; at the table it delivers
-what it carries, and only that pays. Customers who got their parcel may order again. It carries three parcels. A battery
-lasts for sixty squares; with an empty one it creeps.
+`Warehouse` is a single one, a Gymnasium environment whose rules you can read from top to bottom; `make_envs(count)` creates
+many that step together in NumPy by the same rules. An action names a place, and the robot drives one square toward it: one of
+eight shelves, the packing table, or the battery station. At a shelf, the robot takes the parcel that it came for; at the table,
+it delivers what it carries, and only deliveries pay. A customer whose parcel was delivered may order again. The robot carries
+up to three parcels. Its battery lasts for sixty squares; with an empty battery, it creeps.
 """
 
 import functools
@@ -44,7 +44,7 @@ Policy = Callable[[np.ndarray], np.ndarray]
 
 
 class World(NamedTuple):
-    """What is drawn once for a run, and is the same in all its episodes."""
+    """What is drawn once per run and stays the same in all of its episodes."""
 
     prices: tuple[float, ...]  # what a parcel of each kind pays; no observation says so
     follows: tuple[int, ...]  # the kind that its customer orders next; -1: nothing more
@@ -54,7 +54,7 @@ class World(NamedTuple):
 
 
 def draw_world(seed: int) -> World:
-    """Return the world of a seed: prices and habits of the four kinds of customers, their number, the map."""
+    """Return the world of a seed: the prices and habits of the four kinds of customers, how many of them come, and the map."""
     rng = np.random.default_rng(seed)
     # A trial costs, and brings a regular, who pays well. Whether trouble costs more than a trial is drawn, and whether a bait,
     # which pays, brings trouble or a trial: so which parcels are worth their price, no rank of a price can say.
@@ -138,10 +138,11 @@ def _episode(rng: np.random.Generator, world: World) -> np.ndarray:
 
 
 class Warehouse(gymnasium.Env):
-    """One warehouse; the observation is that of `make_envs`, shape [55], all between 0 and 1.
+    """One warehouse, with the observations of `make_envs`: shape [55], all numbers between 0 and 1.
 
-    It holds the battery, the ways to the table and to the station, and how much is loaded of each kind; then for each shelf the
-    way, the time for which its parcel still waits (0: there is none), and its kind, as four numbers of which one is 1.
+    An observation holds the battery, the distances to the table and to the station, and how many parcels of each kind are
+    loaded; then, for each shelf, the distance, how much longer its parcel will wait (0 if the shelf is empty), and the kind of
+    the parcel, as four numbers of which one is 1.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 8}
@@ -153,7 +154,7 @@ class Warehouse(gymnasium.Env):
         self.action_space = Discrete(PLACES)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
-        """Return the first observation: the robot stands at the table, with a full battery and nothing to carry."""
+        """Return the first observation: the robot is at the table, with a full battery and nothing loaded."""
         super().reset(seed=seed)
         self.coming = _episode(self.np_random, self.world)
         self.steps, self.square, self.battery, self.earned = 0, int(self.goals[TABLE]), BATTERY, 0.0
@@ -163,7 +164,7 @@ class Warehouse(gymnasium.Env):
         return self._observation(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
-        """Drive one square towards a place; return the five values. An episode is truncated after EPISODE_STEPS."""
+        """Drive one square toward a place, and return the five values; an episode is truncated after EPISODE_STEPS."""
         place, self.steps = int(action), self.steps + 1
         if self.battery > 0 or self.steps % CREEP == 0:
             before, self.square = self.square, int(self._towards[place, self.square])
@@ -215,14 +216,14 @@ class Warehouse(gymnasium.Env):
         return np.array(numbers, np.float32)
 
     def render(self) -> Any:
-        """Return a picture, shape [height, width, 3], where the environment was made with `render_mode="rgb_array"`."""
+        """Return a picture, shape [height, width, 3], if the environment was created with `render_mode="rgb_array"`."""
         if self.render_mode != "rgb_array":
             return None
         return draw_warehouse(self, WAITING_STEPS[1], BATTERY)
 
 
 class Warehouses(VectorEnv):
-    """Many warehouses that step together; each goes on by itself after its last step (NEXT_STEP, Gymnasium's default)."""
+    """Many warehouses that step together; each one is reset in the step after its last (NEXT_STEP, Gymnasium's default)."""
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}
 
@@ -315,7 +316,7 @@ class Warehouses(VectorEnv):
 
 
 class SlowWarehouses(Warehouses):
-    """The same by a simulator that keeps its caller waiting, as games and robots do: twice as long for twice as many."""
+    """The same warehouses in a simulator that makes its caller wait, as games and robots do: twice as long for twice as many."""
 
     def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict]:
         """Wait, then return what `Warehouses` returns."""
@@ -324,19 +325,19 @@ class SlowWarehouses(Warehouses):
 
 
 def make_envs(count: int, world: World = WORLD, *, slow: bool = False) -> VectorEnv:
-    """Return this many warehouses of one world that step together."""
+    """Return this many warehouses of the same world, which step together."""
     return (SlowWarehouses if slow else Warehouses)(count, world)
 
 
 def random_actions(observations: np.ndarray) -> np.ndarray:
-    """Return any action for each observation: [N, 55] -> [N]."""
+    """Return a random action for each observation: [N, 55] -> [N]."""
     return np.random.default_rng().integers(PLACES, size=len(observations))
 
 
 def baseline(observations: np.ndarray, kinds: Collection[int] = range(KINDS)) -> np.ndarray:
-    """Return what a sensible rule does, [N, 55] -> [N]: the nearest parcel until nothing more fits, the table, the station in time.
+    """Return the actions of a sensible rule, [N, 55] -> [N]: fetch the nearest parcel until the robot is full, then go to the table.
 
-    It fetches parcels of these kinds only.
+    With less than a quarter of the battery left, go to the station. The rule fetches only parcels of these kinds.
     """
     battery, loaded = observations[:, 0], observations[:, 3:OWN].sum(axis=1)
     shelves = observations[:, OWN:].reshape(len(observations), SHELVES, EACH)
@@ -347,14 +348,14 @@ def baseline(observations: np.ndarray, kinds: Collection[int] = range(KINDS)) ->
 
 
 def paying(prices: Collection[float]) -> Policy:
-    """Return the rule that knows all prices: the baseline, but it fetches only what pays."""
+    """Return the rule that knows all prices: the baseline, except that it fetches only what pays."""
     return functools.partial(baseline, kinds=[kind for kind, price in enumerate(prices) if price > 0])
 
 
 def evaluate(
     policy: Policy, episodes: int = 200, seed: int = 0, make_envs: Callable[[int], VectorEnv] = make_envs
 ) -> np.ndarray:
-    """Return what the policy earned in each of `episodes` episodes; those of one seed are the same for every policy."""
+    """Return an array with what the policy earned in each episode; with the same seed, every policy gets the same new customers."""
     if callable(seed):
         raise TypeError(
             "evaluate(policy, episodes, seed, make_envs): the third is the seed, a number, and make_envs is the fourth."
