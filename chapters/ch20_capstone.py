@@ -80,12 +80,12 @@ strip(pictures, ["step 0", "step 20", "step 60"], columns=3);
 # %% [markdown]
 r"""
 The numbers on the parcels are their **prices**: two of the four kinds pay, and two cost money, because their customers send things back.
-Customers also have **habits**: after some kinds are delivered, the customer immediately orders again, always the same other kind, and the new parcel appears on the first empty shelf.
+Customers also have **habits**: after some kinds are delivered, the customer immediately orders a parcel of another kind, always the same one, which appears on the first empty shelf.
 The observations show neither prices nor habits.
 
 The prices, the habits, the map, and the rate of new orders make up a **world**.
 This notebook uses a single world, but every check uses a new one, and so does the leaderboard's judge.
-Neither the number of a kind nor the rank of its price tells you whether it's worth fetching.
+Neither a kind's number nor the rank of its price tells you whether the kind is worth fetching.
 
 An **observation** is 55 numbers between 0 and 1.
 The first seven describe the robot: its battery, its distances to the table and to the station, and how many parcels of each of the four kinds it carries.
@@ -111,7 +111,7 @@ r"""
 
 Before anything learns, find out what random actions earn, and what the simplest sensible rule earns.
 Without the first number, you can't tell whether an agent has learned anything; without the second, you can't tell whether the training was worth it.
-The course's [baseline](../docs/glossary.md#baseline) is such a rule: *go to the station if less than a quarter of the battery is left; otherwise, fetch the nearest parcel until the robot is full; then go to the table*.
+The course's [baseline](../docs/glossary.md#baseline) is such a rule: *go to the station if less than a quarter of the battery is left; otherwise, fetch the nearest parcel until the robot is full or no parcel is left; then go to the table*.
 
 To see what inside knowledge is worth, we also run `paying(prices)`, which is the same rule with the price list: it fetches the nearest parcel *that pays*.
 
@@ -558,7 +558,7 @@ The check gives your function 60 CPU seconds in a new world, and verifies that:
 
 - both actors sampled, and did so at the same time, according to Ray's records;
 - each actor was sent new weights for at least every second call of `sample`;
-- your policy beats the baseline *and* the rule that knows all prices in 200 new episodes: both leads, taken episode by episode, have a 95% confidence interval above 0;
+- your policy beats the baseline *and* the rule that knows all prices in 200 new episodes: both leads, computed episode by episode, have a 95% confidence interval above 0;
 - you stayed within the budget;
 - in a second, shorter run with a low `goal`, the training stopped at that goal.
 
@@ -730,7 +730,7 @@ movie
 # %% [markdown]
 r"""
 Watch a parcel that costs 2.
-The rule leaves it on its shelf, where it takes up space until a colleague fetches it.
+The rule leaves the parcel on its shelf, where it takes up space until a colleague fetches it.
 When the agent delivers one, the parcel that pays 13 appears on the first empty shelf.
 
 Look for what the agent does *not* do well, too.
@@ -796,7 +796,7 @@ for count in (64, 16):
 
 # %% [markdown]
 r"""
-The simulator waits 0.2 ms per step for *each* warehouse, so four samplers with 16 warehouses each collect about four times as fast as one with 64.
+The simulator waits 0.2 ms per step for *each* warehouse, so each of four samplers with 16 warehouses waits only a quarter as long as one sampler with 64.
 Run your entry in this league with:
 
 ```
@@ -849,7 +849,7 @@ So measure before you scale.
   Test again, in new episodes.
 - **Neighboring seeds**: warehouse i gets `seed + i`, so samplers with seeds 0 and 1 would start with nearly the same episodes.
 - **Measuring a policy in another world** than it was trained in: always pass `make_envs` on.
-- **A policy for a fixed number of observations** fails, because the judge may send one or two hundred.
+- **A policy for a fixed number of observations** fails, because the judge may send 1 observation or 200.
 
 ## Read on
 
