@@ -1,19 +1,19 @@
-# %% [markdown] you_learn_to="run many learners, stream experience to them, and resume a killed training bit by bit"
+# %% [markdown] you_learn_to="run several learners, stream experience to them, and resume a killed training run bit by bit"
 r"""
 # Chapter 21 · Many learners
 
 Three learners end with the same weights, to the last bit.
 
-*About 120 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 8](ch08_rollouts.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
+*About 120 minutes · builds on [Chapter 3](ch03_actors.ipynb), [Chapter 8](ch08_rollouts.ipynb), and [Chapter 10](ch10_actor_learner.ipynb)*
 
 **What you will be able to do**
 
-- make the learner an actor, so rows go from sampler to learner and the driver handles only references;
-- average the gradients of several learners round a ring, and say what it costs beside a tree;
-- correct experience that is older than the policy, with V-trace;
-- stream fragments from samplers, and answer many samplers with one network;
-- resume a killed training without a bit of difference;
-- give a learner a GPU, and its samplers CPUs.
+- run a learner as an actor, to which experience goes by reference;
+- average the gradients of several learners in a ring, and compare its cost with a tree's;
+- correct experience from older weights with V-trace;
+- stream fragments to a learner, and let one network serve many samplers;
+- resume a killed training run so that its weights end up equal, bit by bit;
+- place a learner on a GPU and its samplers on CPUs.
 """
 
 # %%
@@ -29,9 +29,9 @@ import numpy as np
 import ray
 import torch
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, warm_up
 from coursekit.given.cartpoles import cartpoles
-from coursekit.given.ch21_learners import Mail, layers_of, perceptron, together, tree
+from coursekit.given.ch21_learners import Mailbox, layers_of, perceptron, together, tree
 from coursekit.given.folders import new_folder
 from coursekit.given.pole_sampler import Sampler, mean_return
 from coursekit.given.poles import Agent, network
@@ -47,45 +47,45 @@ warm_up(2)
 # %% [markdown] tags=["notes"]
 r"""
 Six exercises are a lot for two hours.
-With ninety minutes, leave `inference_actor` and `resume_training` for homework, and show their demonstrations from your machine.
-Start the two cells above before you speak.
-The ring is what a room remembers: let five people stand in a circle and pass numbers on slips of paper.
+If you have ninety minutes, leave `inference_actor` and `resume_training` for homework, and show their demonstrations on your machine.
+Run the two cells above before you speak.
+The ring is what people remember: have five of them stand in a circle and pass numbers on slips of paper.
 """
 
 # %% [markdown]
 r"""
-## The driver introduces sampler and learner, and steps aside
+## A learner actor receives experience by reference
 
-In [chapter 10](ch10_actor_learner.ipynb) the learner lived in your notebook.
-On a laptop that is fine.
-On a cluster, all experience then passes through the machine where your notebook runs, which probably has no GPU.
+In [Chapter 10](ch10_actor_learner.ipynb), the learner ran in your notebook.
+On a cluster, all experience would then pass through your notebook's machine, which may not even have a GPU.
 
-So the learner becomes an actor.
-The driver asks a sampler for a fragment, receives a *reference*, and gives that to the learner.
-Ray fetches the rows where they are needed.
-New weights travel back the same way: the reference that `weights.remote()` returns goes to every sampler.
+So make the [learner](../docs/glossary.md#learner) an actor.
+The [driver](../docs/glossary.md#driver) calls a [sampler](../docs/glossary.md#sampler), gets a reference to the [fragment](../docs/glossary.md#fragment), and passes the reference to the learner.
+Ray brings the rows to the process that needs them.
+New weights take the same route to the samplers.
 
-![The driver passes references; rows go from the samplers through the object store to two learners, which average their gradients round a ring; weights go back](../img/ch21_learners.svg)
+![The driver passes references; rows go from the samplers through the object store to two learners, which average their gradients in a ring; weights go back](../img/ch21_learners.svg)
 
-`Sampler` and `Agent` are chapter 10's PPO, in `coursekit/given/pole_sampler.py` and `coursekit/given/poles.py`: two files, so a sampler starts without PyTorch.
-A fragment's rows are a dict of arrays, as there; an `agent` learns with `update(rows)`, which returns the loss, and `weights()` returns a dict.
+`Sampler` and `Agent` are the PPO of Chapter 10, in `coursekit/given/pole_sampler.py` and `poles.py`; with two files, a sampler starts without PyTorch.
+A fragment is a dict of arrays, with one entry per row.
+`agent.update(rows)` learns and returns the loss; `agent.weights()` returns a dict.
 
 Write `LearnerActor`.
-`learn` receives the fragments of all samplers as separate arguments, joins them into one batch, and updates the agent *once*.
-It counts versions: the weights before any learning are version 0.
-What `learn` returns travels to the driver, so it returns only three numbers.
+Its `learn` takes all samplers' fragments as separate arguments, joins them into one batch, and updates the agent *once*.
+The initial weights are version 0, and each call to `learn` adds 1.
+`learn` returns only three numbers, because its result goes to the driver.
 """
 
 
 # %%
 class LearnerActor:
-    """Holds an agent and learns from what samplers send. `ray.remote` makes it an actor."""
+    """Holds an agent, and learns from the samplers' fragments; `ray.remote` turns this class into an actor's."""
 
     def __init__(self, make_agent):
         self.agent, self.version = make_agent(), 0
 
     def learn(self, *fragments):
-        """Update the agent with the rows of all fragments; return {"version": ..., "rows": ..., "loss": ...}."""
+        """Update the agent once with the rows of all fragments; return {"version": ..., "rows": ..., "loss": ...}."""
         ### BEGIN SOLUTION
         rows = {name: np.concatenate([part[name] for part in fragments]) for name in fragments[0]}
         loss = self.agent.update(rows)
@@ -94,7 +94,7 @@ class LearnerActor:
         ### END SOLUTION
 
     def weights(self):
-        """Return the agent's weights, and "version" beside them."""
+        """Return the dict of the agent's weights with one more key, "version"."""
         ### BEGIN SOLUTION
         return {"version": self.version, **self.agent.weights()}
         ### END SOLUTION
@@ -105,16 +105,16 @@ check("LearnerActor", LearnerActor)
 
 # %% [markdown] tags=["solution"]
 r"""
-The arguments are references when the driver calls `learn.remote(...)`, and rows when `learn` runs.
-A *list* of references would arrive as a list of references, because Ray does not look inside lists ([chapter 2](ch02_objects.ipynb)).
-The rows lie in the object store and are read-only: `Agent.gradient` copies them into tensors.
+The arguments are references when the driver calls `learn.remote(...)`, and they are rows when `learn` runs.
+If the driver passed a *list* of references, `learn` would get a list of references, because Ray doesn't look inside lists ([Chapter 2](ch02_objects.ipynb)).
+Arrays that Ray delivers are read-only, so `Agent.gradient` copies them into tensors.
 """
 
 
 # %%
 @contextmanager
 def started(count):
-    """Yield a learner and samplers as actors; end them with the block, even after an error."""
+    """Start a learner and several samplers as actors, and kill them at the end of the block, even after an error."""
     learner = ray.remote(LearnerActor).remote(Agent)
     samplers = [ray.remote(Sampler).remote(seed) for seed in range(count)]
     try:
@@ -127,9 +127,12 @@ def started(count):
 
 # %% [markdown]
 r"""
-**Predict:** the next cell launches whole iterations, each of which needs the weights from the one before.
-How long does the *launch* take, and how often does the driver call `ray.get` in the loop?
+**Predict:** the next cell launches twelve iterations, each of which needs the weights from the one before.
+How many milliseconds does it take to *launch* them all?
 """
+
+# %% tags=["demo"]
+predict("launch", ...)  # milliseconds
 
 # %% tags=["demo"]
 curve = []
@@ -144,43 +147,45 @@ if passed("LearnerActor"):
         launched, last = time.perf_counter() - start, ray.get(learned)
         print(f"launched in {1000 * launched:.0f} ms, learned in {time.perf_counter() - start:.1f} s; at the end: {last}")
         curve = [mean_return(weights, seed=1) for weights in ray.get(refs)]
+    display(measured("launch", 1000 * launched))
 
 # %% [markdown]
 r"""
-The loop never calls `ray.get`.
-Each call waits for its arguments, wherever it runs: the samplers for weights, the learner for rows.
-The driver has built a graph and stepped aside; it waits only at the end, for the result.
+Launching takes a small fraction of the total time, because the loop never calls `ray.get`.
+It only builds a [task graph](../docs/glossary.md#task-graph), and Ray starts each call once its arguments exist.
+Your notebook waits only for the last result.
 """
 
 # %% tags=["demo"]
 if curve:
     figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
     axes.plot(curve, "o-", color="#059669")
-    axes.set(xlabel="version of the weights", ylabel="mean return of 50 episodes", title="A learner that is an actor learns")
+    axes.set(xlabel="version of the weights", ylabel="mean return of 50 episodes", title="A learner in an actor learns, too")
 
 # %% [markdown]
 r"""
-To see the price of the detour, the next cells pass the same arrays on as references, and through the driver.
+What would a detour through the driver cost?
+The next cells pass the same arrays with and without it.
 """
 
 
 # %%
 @ray.remote
 class Relay:
-    """Makes arrays, and takes arrays in."""
+    """Creates arrays and receives arrays."""
 
     def make(self, megabytes):
         """Return an array of this size."""
         return np.zeros(int(megabytes * 125_000))
 
     def take(self, *arrays):
-        """Return how many bytes came."""
+        """Return how many bytes arrived."""
         return sum(array.nbytes for array in arrays)
 
 
 # %%
 def milliseconds(maker, taker, megabytes, fetch, rounds):
-    """Return the median time in which two arrays get from maker to taker, with a detour through the driver or without."""
+    """Return the median time to pass two arrays from maker to taker; with `fetch`, they go through the driver."""
     times = []
     for _ in range(rounds):
         refs = [maker.make.remote(megabytes) for _ in range(2)]
@@ -195,18 +200,18 @@ def milliseconds(maker, taker, megabytes, fetch, rounds):
 maker, taker = Relay.remote(), Relay.remote()
 sizes = [0.2, 1, 4, 16]
 figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
-for name, fetch, colour in [("by reference", False, "#d97706"), ("through the driver", True, "#64748b")]:
+for name, fetch, color in [("by reference", False, "#d97706"), ("through the driver", True, "#64748b")]:
     found = [milliseconds(maker, taker, size, fetch, rounds=budget(15, 5)) for size in sizes]
-    axes.plot(sizes, found, "o-", color=colour, label=name)
-axes.set(xscale="log", yscale="log", xlabel="MB in each of two arrays", ylabel="ms", title="What the detour costs on one machine")
+    axes.plot(sizes, found, "o-", color=color, label=name)
+axes.set(xscale="log", yscale="log", xlabel="MB in each of two arrays", ylabel="ms", title="Two arrays, passed from actor to actor")
 axes.legend()
 del maker, taker
 
 # %% [markdown]
 r"""
-On one machine the driver reads the array without a copy, but sending it on writes it into the store a second time.
-By reference, nothing is written at all, so the size hardly matters.
-Between machines the detour also goes over the network twice.
+On one machine, the driver reads the arrays without a copy, but it writes them into the object store again to pass them on.
+By reference, nothing is written again, so the size hardly matters.
+Between machines, the detour would also cross the network twice.
 """
 
 # %%
@@ -219,16 +224,18 @@ quiz("who_holds_the_rows", who_holds_the_rows)
 
 # %% [markdown]
 r"""
-## Several learners share one gradient
+## Several learners average their gradients with an all-reduce
 
-If one learner is too slow, several learn at once: each computes the gradient of its own rows, all **average** their gradients, and each takes the same step.
-They begin with equal weights, so their weights stay equal.
-The averaging is called **all-reduce**: each has an array, and each ends with the mean of all.
+If one learner is too slow, use several.
+Each one computes the gradient of its own rows, all of them average their gradients, and each takes the same step.
+They start with equal weights, so their weights stay equal.
+This averaging is an **all-reduce**, a [collective operation](../docs/glossary.md#collective-operation): every learner passes in an array, and every learner gets the mean.
 
-You could send all arrays to one learner, which sends the mean back.
-That one then receives and sends an array for every other, and all wait for it.
-A *tree* is better, as in `tree_sum` of [chapter 1](ch01_tasks.ipynb): each passes on the sum of its branch.
-The code below runs in every learner; `me` says which of the `size` learners it is, `send(to, array)` returns at once, and `receive(sender)` waits.
+Learner 0 could collect all arrays and send the mean back, but then it would handle two messages for each other learner.
+A *tree* is better, as in `tree_sum` from [Chapter 1](ch01_tasks.ipynb): each learner passes on the sum of its branch.
+The code below runs in every learner.
+`me` is the learner's number, its [rank](../docs/glossary.md#rank), among `size` learners.
+`send(to, array)` returns at once, and `receive(sender)` waits.
 """
 
 # %%
@@ -236,27 +243,36 @@ print(inspect.getsource(tree))
 
 # %% [markdown]
 r"""
-A learner mid-tree still receives three whole arrays and sends three.
-A **ring** shares the work out evenly.
-Each learner cuts its array into one part for each learner, and talks only to its neighbours, learner `(me + 1) % size` on the right and `(me - 1) % size` on the left.
+In the middle of the tree, a learner still receives and sends three whole arrays.
+A [**ring all-reduce**](../docs/glossary.md#ring-all-reduce) distributes the work evenly.
+Each learner cuts its array into `size` parts, sends to learner `(me + 1) % size` on its right, and receives from learner `(me - 1) % size` on its left.
 
-1. Every part travels once round the ring and is *added up* on the way: in each step a learner sends one part to the right, receives another from the left, and adds its own to it.
-   After `size - 1` steps, each learner holds one complete sum.
-2. The sums travel round once more and *replace* what is there.
+1. Every part travels around the ring once and is *summed* on the way.
+   In each step, a learner sends one part, receives another, and adds its own numbers to it.
+   After `size - 1` steps, each learner holds the complete sum of one part.
+2. The sums travel around once more and *replace* what the learners hold.
 
-**Predict**, for four learners: how many times its whole array does each send?
-And for a hundred?
+**Predict:** a hundred learners average arrays of 1,000 numbers in a ring.
+How many numbers does each of them send?
+"""
 
-Write `all_reduce`, with a ring.
-The number of learners need not divide the length of the array; `np.array_split` doesn't mind.
-Arrays that arrive are read-only, like everything from Ray's store, and so is `array`.
-The check expects the mean, bit by bit the same for all, and counts the numbers that the busiest learner sends and receives.
+# %% tags=["demo"]
+predict("ring_of_a_hundred", ...)  # numbers
+
+# %% [markdown]
+r"""
+Write `all_reduce`, which returns the mean of all learners' arrays.
+
+- The array's length may not be a multiple of `size`; `np.array_split` can handle that.
+- `array` and what `receive` returns are read-only, like arrays from Ray.
+- All learners must return the same mean, to the last bit.
+- No learner may send or receive more numbers than in a ring.
 """
 
 
 # %%
 def all_reduce(array, me, size, send, receive):
-    """Return the mean of the arrays of all learners, each of the same length; every learner calls this at the same time."""
+    """Return the mean of all learners' arrays, which are equally long; every learner calls this at the same time."""
     ### BEGIN SOLUTION
     right, left = (me + 1) % size, (me - 1) % size
     parts = list(np.array_split(array, size))
@@ -276,16 +292,16 @@ check("all_reduce", all_reduce)
 
 # %% [markdown] tags=["solution"]
 r"""
-Every sum is formed once, in one order, and then copied, so all results are equal to the last bit.
-If each learner added the arrays in its own order, rounding would make the weights drift apart, slowly and without an error.
+Every sum is computed once, in one order, and then copied, so all results are equal to the last bit.
+If each learner added the arrays in an order of its own, rounding would make the weights drift apart, slowly and without an error.
 
-All learners send before they receive.
-If `send` waited until the other side took the message, all would wait; real libraries overlap the two.
+Every learner sends before it receives.
+If `send` waited until the other side had received the message, all learners would wait forever, so communication libraries run a send and a receive at the same time.
 """
 
 # %% [markdown]
 r"""
-`together` runs a function as several learners in threads of this notebook and lists all messages, so we can count.
+`together` runs a function in one thread per learner and records all messages.
 """
 
 
@@ -302,7 +318,7 @@ def central(array, me, size, send, receive):
 
 
 def busiest(function, size, numbers=960):
-    """Return how many arrays' worth of numbers the busiest learner sends, and how many messages."""
+    """Return what the busiest learner sends: numbers, in multiples of its array's length, and messages."""
     _, post = together(function, np.ones((size, numbers)))
     sent = [[count for sender, _, count in post.messages if sender == me] for me in range(size)]
     return max(map(sum, sent)) / numbers, max(map(len, sent))
@@ -312,21 +328,22 @@ def busiest(function, size, numbers=960):
 if passed("all_reduce"):
     ways, learners = {"central": central, "tree": tree, "ring": all_reduce}, [2, 3, 4, 6, 8, 12, 16]
     figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), constrained_layout=True)
-    for (name, way), colour in zip(ways.items(), ["#64748b", "#2563eb", "#059669"], strict=True):
+    for (name, way), color in zip(ways.items(), ["#64748b", "#2563eb", "#059669"], strict=True):
         counted = np.array([busiest(way, size) for size in learners])
-        for ax, column, label in zip(axes, counted.T, ["arrays", "messages"], strict=True):
-            ax.plot(learners, column, "o-", color=colour, label=name)
-            ax.set(xlabel="learners", title=f"{label} that the busiest one sends")
+        for ax, column, label in zip(axes, counted.T, ["Arrays", "Messages"], strict=True):
+            ax.plot(learners, column, "o-", color=color, label=name)
+            ax.set(xlabel="learners", title=f"{label} that the busiest learner sends")
     for ax in axes:
         ax.set_ylim(bottom=0)
     axes[0].legend()
+    display(measured("ring_of_a_hundred", 1000 * busiest(all_reduce, 100, numbers=1000)[0]))
 
 # %% [markdown]
 r"""
-The busiest learner of the ring never sends two whole arrays, however many learners there are.
-It pays in messages: their number grows with the learners, and each waits for the one before.
-In the tree, the longest way up and down is about $2 \log_2 N$ messages, but the busiest learner sends three whole arrays.
-So large arrays go round a ring, and small ones through a tree.
+Each of the hundred learners sends 2 · 99 parts of ten numbers, which makes 1,980, or almost two arrays.
+With more learners, that hardly changes, but the number of messages grows, and each one waits for the one before.
+In a tree of $N$ learners, the longest path up and down has about $2 \log_2 N$ messages, but the busiest learner sends up to three arrays.
+So a ring suits large arrays, and a tree suits small ones.
 """
 
 # %%
@@ -339,18 +356,19 @@ quiz("ring_of_many", ring_of_many)
 
 # %% [markdown]
 r"""
-Now use actors, and a real gradient.
-`Mail` gives an actor the two functions: `send` calls `deliver` on another actor, so the parts go from learner to learner, and `receive` waits in another thread for the delivery, hence `max_concurrency=2`.
+Next, the learners are actors, and the arrays are gradients.
+With `Mailbox`, `send` calls `deliver` on another actor, so the parts go directly from learner to learner.
+`receive` blocks the thread of `learn`, so `deliver` needs a second one: hence `max_concurrency=2`.
 """
 
 
 # %%
-class TeamLearner(Mail):
-    """A learner among several: it learns from its own rows, and steps along the mean of all gradients."""
+class TeamLearner(Mailbox):
+    """One of several learners: it learns from its own rows and takes a step along the mean of all gradients."""
 
     def __init__(self):
         super().__init__()
-        self.agent = Agent(seed=0)  # the same first weights for all
+        self.agent = Agent(seed=0)  # the same initial weights in every learner
 
     def learn(self, rows):
         """Take one step; return the bytes sent so far."""
@@ -359,7 +377,7 @@ class TeamLearner(Mail):
         return self.sent
 
     def fingerprint(self):
-        """Return a number in which every bit of the weights has a part."""
+        """Return a number that depends on every bit of the weights."""
         bits = b"".join(part.detach().numpy().tobytes() for part in self.agent.parameters)
         return int.from_bytes(bits, "little") % (2**31 - 1)
 
@@ -378,17 +396,17 @@ if passed("all_reduce"):
 
 # %% [markdown]
 r"""
-Each has learned from rows the others never saw, and their weights agree to the last bit.
+Each learner has learned from rows that the others never saw, and still the weights agree to the last bit.
 
-PyTorch does this for you: wrap a model in **DDP**, distributed data parallel, and `backward()` averages the gradients.
-It does three things your learner does not:
+PyTorch's *DDP* (distributed data parallel) does this for you: wrap a model in `DistributedDataParallel`, and `backward()` averages the gradients.
+It does three things that your learners don't:
 
-- It sends the weights of learner 0 to all others at the start, so they need no common seed.
-- It collects the gradients in *buckets*, of about 25 MiB by default: a message for each small layer would be mostly delay.
-- It begins as soon as the first bucket is full, while `backward()` still computes the gradients of earlier layers: the network's delay hides behind the computing.
+- At the start, it copies the weights of learner 0 to all others, so they need no common seed.
+- It joins gradients in [buckets](../docs/glossary.md#gradient-bucket) of about 25 MiB by default, because each message costs a delay.
+- It averages a bucket while `backward()` computes the gradients of earlier layers, so communication overlaps with computation.
 
-Does it compute the same?
-The next cell runs DDP in two actors, with *gloo*, PyTorch's library for messages between CPUs.
+Does DDP compute the same mean as your function?
+The next cell runs it in two actors with *gloo*, PyTorch's library for collective operations between CPUs.
 """
 
 
@@ -398,7 +416,7 @@ class DDPLearner:
     """A learner whose gradients DDP averages."""
 
     def gradients(self, me, size, folder, rows):
-        """Return the gradient of the critic's loss of these rows: alone, and by DDP."""
+        """Return two gradients of the critic's loss of these rows: this learner's own, and the one from DDP."""
         if not torch.distributed.is_initialized():
             meet = f"file://{folder}/meet"
             torch.distributed.init_process_group("gloo", init_method=meet, rank=me, world_size=size)
@@ -418,54 +436,70 @@ if passed("all_reduce"):
     found = ray.get([each.gradients.remote(me, 2, folder, rows[me]) for me, each in enumerate(pair)])
     (mean, _), _ = together(all_reduce, [alone for alone, _ in found])
     for (alone, ddp), name in zip(found, "01", strict=True):
-        print(f"learner {name}: DDP is {abs(ddp - mean).max():.1e} away from your mean, {abs(ddp - alone).max():.1e} from its own")
+        print(f"learner {name}: DDP differs by {abs(ddp - mean).max():.1e} from your mean, by {abs(ddp - alone).max():.1e} from its own gradient")
     for actor in pair:
         ray.kill(actor)
 
 # %% [markdown]
 r"""
-The same, up to rounding.
-Between GPUs the messages go through NCCL, NVIDIA's library, which takes a ring or a tree by the array's size and the machines.
+It does, up to rounding.
+Between NVIDIA GPUs, [NCCL](../docs/glossary.md#nccl) sends the messages, in a ring or by another algorithm, depending on array size and hardware.
+"""
 
-## Old experience is weighed, not thrown away
+# %% [markdown]
+r"""
+## V-trace corrects experience from older weights
 
-While a learner learns, its samplers play with weights a few versions old.
-Let them wait, and half of the machine rests ([chapter 8](ch08_rollouts.ipynb)).
-Let them go on, and their rows say how good the *old* policy $\mu$ is, when you want to know about the new one, $\pi$.
+If samplers don't wait for new weights, the learner gets [stale](../docs/glossary.md#staleness) experience ([Chapter 8](ch08_rollouts.ipynb)).
+That experience tells the critic how good the *old* policy $\mu$ is, but the critic should learn the values of the current one, $\pi$.
 
-**V-trace** (Espeholt et al. 2018), the heart of IMPALA, weighs action $a_t$ in state $x_t$ with the ratio of its two chances, clipped twice:
+**V-trace** (Espeholt et al. 2018), the core of IMPALA, weights action $a_t$ in state $x_t$ by the ratio of its probabilities under the two policies, with two separate limits:
 
 $$\rho_t = \min\Bigl(\bar\rho, \frac{\pi(a_t \mid x_t)}{\mu(a_t \mid x_t)}\Bigr) \qquad c_t = \min\Bigl(\bar c, \frac{\pi(a_t \mid x_t)}{\mu(a_t \mid x_t)}\Bigr)$$
 
-The target for the critic, with $n$ steps left in the fragment, is (equation 1 of the paper)
+Here's an example with two actions:
+"""
+
+# %% tags=["demo"]
+mu, pi = np.array([0.5, 0.5]), np.array([0.3, 0.7])  # the probabilities of going left and right
+print("π/μ:", pi / mu, "  limited to 1:", np.minimum(1, pi / mu))
+
+# %% [markdown]
+r"""
+If $n$ steps of the fragment are left, the critic's target is (equation 1 of the paper)
 
 $$v_s = V(x_s) + \sum_{t=s}^{s+n-1} \gamma^{t-s} \Bigl(\prod_{i=s}^{t-1} c_i\Bigr) \delta_t V \qquad \delta_t V = \rho_t \bigl(r_t + \gamma V(x_{t+1}) - V(x_t)\bigr)$$
 
-It is easier to compute backwards (remark 1): $v_s = V(x_s) + \delta_s V + \gamma c_s \bigl(v_{s+1} - V(x_{s+1})\bigr)$.
-If both policies agree, all ratios are 1; with limits of 1 or more, $v_s$ is then the discounted sum of the rewards, with $V$ at the end of the fragment.
+It's easier to compute backward (remark 1): $v_s = V(x_s) + \delta_s V + \gamma c_s \bigl(v_{s+1} - V(x_{s+1})\bigr)$.
+If the policies agree and the limits are at least 1, $v_s$ is the discounted sum of the rewards, plus the discounted $V$ at the end of the fragment.
+
 The policy's advantage is $\rho_s \bigl(r_s + \gamma v_{s+1} - V(x_s)\bigr)$.
 
-The two kinds of end are those of `gae` in chapter 8: after `terminated` there is nothing, after `truncated` there is $V(x_{t+1})$, and no sum leads from one episode into the next.
-At the last step of a fragment, $V(x_{t+1})$ stands for $v_{t+1}$ as well.
+Episodes end as in `gae` from Chapter 8: after `terminated`, even with both flags, $V(x_{t+1})$ counts as 0; if only `truncated` is set, it counts.
+No sum continues into the next episode.
+After the last step of an episode or a fragment, no target follows, so $V(x_{t+1})$ takes the place of $v_{t+1}$ in the advantage.
+
+Write `vtrace`, which returns the targets and the advantages.
 """
 
 
 # %%
 def vtrace(rewards, values, ratios, terminated, truncated, gamma=0.99, rho_bar=1.0, c_bar=1.0):
-    """Return (targets, advantages), both [T, N]; `values` is [T+1, N], all others [T, N] (Espeholt et al. 2018, eq. 1).
+    """Return (targets, advantages), two arrays [T, N] of floats (Espeholt et al. 2018, eq. 1).
 
-    `values[t + 1]` is V(x_{t+1}) also where the episode ended at t.
+    `rewards` is [T, N], of floats or integers; `ratios` is [T, N]. `terminated` and `truncated` are [T, N], of booleans.
+    `values` is [T+1, N], and `values[t + 1]` is V(x_{t+1}) even if the episode ended at t.
     """
     ### BEGIN SOLUTION
     rho, c = np.minimum(ratios, rho_bar), np.minimum(ratios, c_bar)
-    going, over = ~terminated, terminated | truncated
-    targets, advantages = np.zeros_like(values[:-1]), np.zeros_like(values[:-1])
-    following, later = values[-1], 0.0  # v_{t+1}, and how far it lies from V(x_{t+1})
+    going, over = 1.0 - terminated, terminated | truncated
+    targets, advantages = np.zeros(np.shape(rewards)), np.zeros(np.shape(rewards))
+    following, later = values[-1], 0.0  # v_{t+1}, and v_{t+1} - V(x_{t+1})
     for t in reversed(range(len(rewards))):
         delta = rho[t] * (rewards[t] + gamma * values[t + 1] * going[t] - values[t])
         following = np.where(over[t], values[t + 1], following)
         advantages[t] = rho[t] * (rewards[t] + gamma * following * going[t] - values[t])
-        later = delta + gamma * c[t] * later * ~over[t]
+        later = delta + gamma * c[t] * later * (1.0 - over[t])
         following = targets[t] = values[t] + later
     return targets, advantages
     ### END SOLUTION
@@ -476,24 +510,30 @@ check("vtrace", vtrace)
 
 # %% [markdown] tags=["solution"]
 r"""
-It is `gae` with two weights.
-With all ratios 1, the targets are what `gae` returns with $\lambda = 1$, plus the values.
+`vtrace` is `gae` with two weights: if all ratios are 1, its targets are the values plus what `gae` returns with $\lambda = 1$.
+
+The results are created as arrays of floats.
+`np.zeros_like(rewards)` of integer rewards would be an array of integers, which cuts off every fraction without an error.
 """
 
 # %% [markdown]
 r"""
-Try it where the truth is known: a corridor of seven squares, with a reward of 1 at the right end and nothing at the left.
-The samplers' old policy goes right half of the time; the learner's new one goes right in 70 of 100 steps.
+Try it where you can compute the true values: in a corridor of seven squares, with a reward of 1 for leaving at the right end.
+The samplers' old policy goes right with probability 0.5, and the learner's new one with 0.7.
 
-**Predict:** with $\bar\rho = 1$, where will the learned values lie: at the old policy's, at the new one's, or between them?
+**Predict:** all rows come from the old policy, and $\bar\rho = 1$.
+Which policy's values does the critic learn with V-trace?
 """
 
+# %% tags=["demo"]
+predict("learned_values", ..., ["the old policy's", "between them", "the new policy's"])
+
 # %%
-SQUARES, OLD, NEW = 7, 0.5, 0.7  # the chance of going right
+SQUARES, OLD, NEW = 7, 0.5, 0.7  # the probability of going right
 
 
 def true_values(right, gamma=0.99):
-    """Return the value of each square for a policy that goes right with this chance, from its linear equations."""
+    """Return the value of each square for a policy that goes right with this probability, from its linear equations."""
     go, earn = np.zeros((SQUARES, SQUARES)), np.zeros(SQUARES)
     for square in range(SQUARES):
         if square > 0:
@@ -505,8 +545,8 @@ def true_values(right, gamma=0.99):
 
 
 # %%
-def play_old(rng, steps=16, envs=128):
-    """Return squares, shape [T+1, N], and rewards, moves to the right and ends, shape [T, N], of the old policy."""
+def sample_old(rng, steps=16, envs=128):
+    """Return rows of the old policy: squares, shape [T+1, N], and rewards, moves to the right, and ends, shape [T, N]."""
     squares, columns = [rng.integers(SQUARES, size=envs)], []
     for _ in range(steps):
         right = rng.random(envs) < OLD
@@ -520,10 +560,10 @@ def play_old(rng, steps=16, envs=128):
 
 # %%
 def learned_values(correct, rho_bar=1.0, rounds=200):
-    """Return the values of the squares, learned from what the old policy played, with its ratios or without."""
+    """Return the values that a critic learns from the old policy's rows, with the ratios (`correct`) or without them."""
     rng, values = np.random.default_rng(0), np.zeros(SQUARES)
     for _ in range(rounds):
-        squares, rewards, right, over = play_old(rng)
+        squares, rewards, right, over = sample_old(rng)
         ratios = np.where(right, NEW / OLD, (1 - NEW) / (1 - OLD)) if correct else np.ones(right.shape)
         targets, _ = vtrace(rewards, values[squares], ratios, over, np.zeros_like(over), rho_bar=rho_bar)
         for square in range(SQUARES):
@@ -533,19 +573,26 @@ def learned_values(correct, rho_bar=1.0, rounds=200):
 
 # %% tags=["demo"]
 if passed("vtrace"):
+    settings = {"without ratios": (False, 1.0, "s"), "ρ̄ = 1": (True, 1.0, "o"), "ρ̄ = 2": (True, 2.0, "^")}
+    learned = {name: learned_values(correct, limit) for name, (correct, limit, _) in settings.items()}
     figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
-    axes.plot(true_values(OLD), color="#7c3aed", label="truth, old policy")
-    axes.plot(true_values(NEW), color="#059669", label="truth, new policy")
-    for name, settings, mark in [("no ratios", (False,), "s"), ("ρ̄ = 1", (True, 1.0), "o"), ("ρ̄ = 2", (True, 2.0), "^")]:
-        axes.plot(learned_values(*settings), mark, color="#d97706", label=f"learned, {name}")
+    for name, right, color, style in [("old", OLD, "#7c3aed", "-"), ("new", NEW, "#059669", "-"), ("5/8", 5 / 8, "#64748b", "--")]:
+        axes.plot(true_values(right), style, color=color, label=f"true values, {name} policy")
+    for name, (_, _, marker) in settings.items():
+        axes.plot(learned[name], marker, color="#d97706", label=f"learned, {name}")
     axes.set(xlabel="square", ylabel="value", title="All rows come from the old policy")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    place = np.mean((learned["ρ̄ = 1"] - true_values(OLD)) / (true_values(NEW) - true_values(OLD)))
+    words = ["the old policy's", "between them", "the new policy's"]
+    display(measured("learned_values", words[np.digitize(place, [0.1, 0.9])]))
 
 # %% [markdown]
 r"""
-Without ratios the critic learns what the old policy is worth: stale experience teaches stale values, without an error.
-With $\bar\rho = 2$ no $\rho_t$ is clipped, and the values are the new policy's, though $\bar c = 1$ clips: it decides how fast they get there, not where.
-With $\bar\rho = 1$ they lie between: the paper shows that V-trace then values the policy whose chances are proportional to $\min(\bar\rho \mu, \pi)$.
+With $\bar\rho = 1$, the values lie between.
+They belong to the policy whose probabilities are proportional to $\min(\bar\rho \mu, \pi)$, as the paper shows: here 0.3 for left and 0.5 for right, so this policy goes right in five of eight steps (the dashed line).
+With $\bar\rho = 2$, no $\rho_t$ reaches its limit, and the values are the new policy's.
+$\bar c = 1$ still limits some $c_t$, but it decides how fast the values get there, not where.
+Without ratios, the critic learns the old policy's values, and you see no error.
 """
 
 # %%
@@ -558,23 +605,24 @@ quiz("rho_or_c", rho_or_c)
 
 # %% [markdown]
 r"""
-## A sampler streams, and the learner begins at once
+## A streaming generator delivers each fragment as soon as it exists
 
-A call returns when it is done.
-If a sampler plays twenty fragments in one call, the first is ready long before the call is.
-With a call for each fragment, the driver has to ask twenty times, and the sampler waits for each request.
+If a sampler collects twenty fragments in one call, the first is ready long before the call returns.
+With one call per fragment, the sampler is idle whenever the driver launches the next call too late.
 
-A **streaming generator** lies between the two.
-`Sampler.stream` is a Python generator: it *yields* each fragment.
-Called with `.options(num_returns="streaming")`, it returns an `ObjectRefGenerator` at once, whose `next` returns the *reference* of the next fragment as soon as that exists.
-For a method that yields, that is Ray 2.60's default.
+A [streaming generator](../docs/glossary.md#streaming-generator) ([Chapter 2](ch02_objects.ipynb)) avoids both.
+`Sampler.stream` is a Python generator, which *yields* one fragment after the other.
+If you call it with `.options(num_returns="streaming")`, Ray 2.60's default for a method that yields, you get an `ObjectRefGenerator` at once.
+Its `next` returns the *reference* of the next fragment as soon as that fragment exists.
 
-Write `stream_samples`, for several samplers.
-Each streams `count` fragments with one call.
-Give each reference to `learner.learn.remote` as soon as it arrives, whichever sampler it comes from: a slow one must not hold up the others.
-When all streams are over, return what `learn` returned, in any order.
+Write `stream_samples`, which has the learner learn from `count` fragments of each sampler.
 
-`ray.wait` takes generators as well as references: a generator is *ready* when its `next` would not wait, also where that raises `StopIteration`, at the end.
+- Each sampler streams its fragments in a single call.
+- Pass each reference to `learner.learn.remote` as soon as it arrives: a slow sampler must not delay the others.
+- When all streams have ended, return a list of what `learn` returned, in any order.
+
+`ray.wait` takes generators, too.
+A generator is *ready* if its `next` wouldn't wait, and also if its stream has ended and `next` raises `StopIteration`.
 """
 
 
@@ -599,18 +647,20 @@ check("stream_samples", stream_samples)
 
 # %% [markdown] tags=["solution"]
 r"""
-`next(stream)` returns a reference, so the driver still holds no rows.
-A stream also runs ahead.
-When the learner is slow, fragments pile up in the object store; `.options(_generator_backpressure_num_objects=2)` makes the sampler wait when two are unread, though the option's underscore warns that it may change.
+`next(stream)` returns a reference, so the driver never holds any rows.
+
+If the learner is slow, fragments pile up in the object store.
+To prevent that, limit how many calls to `learn` are in flight (Chapter 1), and call the method with `.options(_generator_backpressure_num_objects=2)`: the sampler then waits while you haven't yet taken two of its fragments with `next`.
+The underscore warns that this option may change.
 """
 
 
 # %%
 class SlowSampler(Sampler):
-    """Needs a fifth of a second more for each fragment."""
+    """Needs 0.2 s more for each fragment."""
 
     def sample(self):
-        """Return a fragment, after a nap."""
+        """Return a fragment, after a sleep."""
         time.sleep(0.2)
         return super().sample()
 
@@ -620,7 +670,7 @@ class SlowSampler(Sampler):
 
 
 class Clock:
-    """Stands in for a learner: says when the rows arrived."""
+    """Stands in for a learner, and returns the time at which rows arrive."""
 
     def learn(self, rows):
         """Return the time."""
@@ -633,42 +683,40 @@ if passed("stream_samples"):
     ray.get([sampler.set_weights.remote(Agent().weights()), clock.learn.remote(None)])
     start = time.time()
     came = ray.get([clock.learn.remote(part) for part in ray.get(sampler.all_at_once.remote(5))])
-    print("one list:", *[f"{moment - start:.1f}" for moment in came], "s")
+    print("fragments of a list arrive after", *[f"{moment - start:.1f}" for moment in came], "s")
     start = time.time()
-    print("a stream:", *[f"{moment - start:.1f}" for moment in stream_samples([sampler], clock, 5)], "s")
+    came = stream_samples([sampler], clock, 5)
+    print("fragments of a stream arrive after", *[f"{moment - start:.1f}" for moment in came], "s")
     for actor in (sampler, clock):
         ray.kill(actor)
 
 # %% [markdown]
 r"""
-The last fragment comes no earlier.
-But the learner has work as soon as the first arrives.
+The stream's last fragment arrives hardly earlier than the list, but the learner has work from the first fragment on.
 
-## One network for all samplers, or one in each
+## An inference actor chooses the actions of all samplers
 
-So far every sampler has had its own network, and received all weights after each version.
-That is fine for 20 kB, but you would rather keep a policy of a gigabyte in one place, on a GPU, and let the samplers *ask*.
-SEED (Espeholt et al. 2019) does that, on the learner's machine: an **inference actor** collects the observations of many samplers, calls the network once for all, and hands each its own row.
+So far, every sampler has had a network of its own and has received all weights after every update.
+That's fine for 20 kB, but you'd rather keep a policy of a gigabyte in one place, on a GPU.
+SEED RL (Espeholt et al. 2019) does so: an [inference actor](../docs/glossary.md#inference-actor) collects the observations of many samplers, calls the network once for all of them, and returns to each sampler its row of the output.
 
-In [chapter 3](ch03_actors.ipynb) a clock decided when a batch was complete.
-Here you need none: each sampler waits for its action, so a batch is complete when *all* samplers have asked.
-One trap remains: a sampler that has finished, or died, never asks again, and the others would wait forever.
-So a second method, `leave`, says that a sampler will not come back.
-The sampler calls it, or the driver does when the sampler has died.
+The batches of [Chapter 3](ch03_actors.ipynb) needed a timer.
+Here, each sampler waits for its action, so a batch is complete when *all* samplers have asked.
+But a sampler that has finished or died never asks again, and the others would wait forever, so the sampler (or the driver) has to call `leave`.
 
-Write `inference_actor`.
-It returns a handle to an actor with two methods, `act(sampler, obs)` and `leave(sampler)`.
-`network` takes rows, shape [B, 3] in the check, and returns as many.
-Call it once for each batch, and never without rows.
+Write `inference_actor`, which starts such an actor and returns its handle.
+
+- `act(sampler, obs)` returns this observation's row of `network(rows)`, as soon as all remaining samplers have asked.
+- `leave(sampler)` removes a sampler from those that a batch waits for, which may complete the batch.
+- `samplers` lists the samplers' numbers, such as `[7, 2, 31]`.
+- `network` takes rows, shape [B, 3] in the check, and returns as many rows.
+  Call it once per batch, and never without rows.
 """
 
 
 # %%
 def inference_actor(network, samplers):
-    """Return an actor that answers `act(sampler, obs)` with one row of `network(rows)`, as soon as all samplers have asked.
-
-    `samplers` is a list of their numbers; `leave(sampler)` takes one out of those that the others wait for.
-    """
+    """Return the handle of an actor with the methods `act(sampler, obs)` and `leave(sampler)`; `samplers` is a list of numbers."""
     ### BEGIN SOLUTION
 
     class Inference:
@@ -678,19 +726,19 @@ def inference_actor(network, samplers):
         async def act(self, sampler, obs):
             future = asyncio.get_running_loop().create_future()
             self.waiting[sampler] = obs, future
-            self.answer_if_complete()
+            self.reply_if_complete()
             return await future
 
         async def leave(self, sampler):
             self.there.discard(sampler)
-            self.answer_if_complete()
+            self.reply_if_complete()
 
-        def answer_if_complete(self):
+        def reply_if_complete(self):
             if self.waiting and self.there <= self.waiting.keys():
                 batch, self.waiting = self.waiting, {}
-                answers = network(np.stack([obs for obs, _ in batch.values()]))
-                for (_, future), answer in zip(batch.values(), answers, strict=True):
-                    future.set_result(answer)
+                outputs = network(np.stack([obs for obs, _ in batch.values()]))
+                for (_, future), row in zip(batch.values(), outputs, strict=True):
+                    future.set_result(row)
 
     return ray.remote(Inference).remote()
     ### END SOLUTION
@@ -701,49 +749,51 @@ check("inference_actor", inference_actor)
 
 # %% [markdown] tags=["solution"]
 r"""
-`leave` has to look as well: if the only sampler that had not asked leaves, no other call comes to complete the batch.
-And when the very last sampler leaves, no call waits, and a network called with no rows raises.
+`leave` has to check the batch, too: if the only sampler that hasn't asked leaves, no other call will complete the batch.
+And when the very last sampler leaves, no call is waiting, so the network must not be called.
 
-A sampler that dies *while it waits* leaves a question behind; its answer is thrown away, and no harm is done.
+If a sampler dies *while it waits*, its observation stays in the batch, and nobody takes its row of the output, which does no harm.
 """
 
 # %% [markdown]
 r"""
-Which is better?
-Four samplers ask for an action 20 times each, with networks of different widths, on a CPU.
+In the next cells, four samplers each need 20 actions from networks of several widths, on a CPU.
 
-**Predict** both ends: a width of 64, as in CartPole's policy, and one of a thousand or more.
+**Predict:** at a width of 64, how many times as long does a step take with an inference actor as with a network in each sampler?
 """
+
+# %% tags=["demo"]
+predict("inference_actor_at_64", ...)  # times as long
 
 
 # %%
-class Player:
-    """Needs an action for each of some observations, from a network of its own or from an inference actor."""
+class InferenceClient:
+    """Needs an action for each of its observations, from a network of its own or from an inference actor."""
 
     def __init__(self, me):
         self.me, self.obs = me, np.random.default_rng(me).normal(size=(100, 4)).astype(np.float32)
 
-    def play(self, width, steps):
-        """Ask a network in this process."""
+    def compute(self, width, steps):
+        """Call a network in this process."""
         return [perceptron(layers_of(width), obs[None])[0] for obs in self.obs[:steps]]
 
     def ask(self, actor, steps):
-        """Ask the actor."""
+        """Call the inference actor."""
         found = [ray.get(actor.act.remote(self.me, obs)) for obs in self.obs[:steps]]
         ray.get(actor.leave.remote(self.me))
         return found
 
 
 # %%
-def seconds_of_both(players, width, steps):
-    """Return the seconds with a network in each player, and with one for all; each has answered once before."""
-    actor = inference_actor(lambda rows: perceptron(layers_of(width), rows), list(range(1 + len(players))))
-    ray.get([player.play.remote(width, 1) for player in players])
-    ray.get([actor.act.remote(me, np.zeros(4, np.float32)) for me in range(1 + len(players))])
-    ray.get(actor.leave.remote(len(players)))  # not before the answers: an asyncio actor may begin its calls in any order
+def seconds_of_both(clients, width, steps):
+    """Return the seconds with a network in each client, and with one inference actor, after a warm-up of both."""
+    actor = inference_actor(lambda rows: perceptron(layers_of(width), rows), list(range(1 + len(clients))))
+    ray.get([client.compute.remote(width, 1) for client in clients])
+    ray.get([actor.act.remote(me, np.zeros(4, np.float32)) for me in range(1 + len(clients))])
+    ray.get(actor.leave.remote(len(clients)))  # after the outputs, because an async actor may start its calls in any order
     moments = [time.perf_counter()]
-    for one in (False, True):
-        ray.get([player.ask.remote(actor, steps) if one else player.play.remote(width, steps) for player in players])
+    for shared in (False, True):
+        ray.get([client.ask.remote(actor, steps) if shared else client.compute.remote(width, steps) for client in clients])
         moments.append(time.perf_counter())
     return np.diff(moments)
 
@@ -751,22 +801,22 @@ def seconds_of_both(players, width, steps):
 # %% tags=["demo"]
 if passed("inference_actor"):
     widths, steps = budget([64, 512, 1024, 2048], [64, 512, 1024]), 20
-    players = [ray.remote(Player).remote(me) for me in range(4)]
-    times = np.array([seconds_of_both(players, width, steps) for width in widths])
+    clients = [ray.remote(InferenceClient).remote(me) for me in range(4)]
+    times = np.array([seconds_of_both(clients, width, steps) for width in widths])
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
-    for column, name, colour in zip(times.T, ["a network in each", "one inference actor"], ["#7c3aed", "#059669"], strict=True):
-        axes.plot(widths, 1000 * column / steps, "o-", color=colour, label=name)
-    axes.set(xscale="log", yscale="log", xlabel="width of the network", ylabel="ms a step", title="Four samplers, on a CPU")
+    for column, name, color in zip(times.T, ["a network in each", "one inference actor"], ["#7c3aed", "#059669"], strict=True):
+        axes.plot(widths, 1000 * column / steps, "o-", color=color, label=name)
+    axes.set(xscale="log", yscale="log", xlabel="width of the network", ylabel="ms per step", title="Four samplers, on a CPU")
     axes.legend()
-    del players
+    display(measured("inference_actor_at_64", times[0, 1] / times[0, 0]))
+    del clients
 
 # %% [markdown]
 r"""
-For a small network the question costs far more than the answer: a message to an actor takes longer than two small matrices.
-As the network grows, the gap shrinks: for a single row, each sampler reads *all* weights out of memory, where the batch reads them once for four rows.
-But four samplers use all your cores, and one inference actor uses one, so on a CPU the single network hardly ever wins.
-Its case is the GPU, built for many rows at once.
-And the plot leaves one thing out: new weights go to one process, not four.
+At a width of 64, a call to the actor takes far longer than the computation itself.
+The wider the network, the smaller the difference: each sampler reads *all* weights from memory for a single row, but a batch reads them once for four rows.
+Still, the samplers can use several cores, and the inference actor uses only one.
+An inference actor pays off on a GPU, which is built for many rows at a time.
 """
 
 # %%
@@ -779,32 +829,32 @@ quiz("one_network_or_many", one_network_or_many)
 
 # %% [markdown]
 r"""
-## Killed, resumed, and not a bit different
+## With a complete checkpoint, a resumed run is equal bit by bit
 
-Three days of training will be interrupted.
-What must a checkpoint hold so that the resumed run is *the same run*?
-Everything that decides the future: the weights, the optimizer's memory, the number of iterations done, and the state of every random generator.
-The test is hard: kill a run, resume it, and compare it, bit by bit, with a run that was left alone.
+Something will interrupt a training run of three days.
+What must a [checkpoint](../docs/glossary.md#checkpoint) contain so that the resumed run is *the same run*?
+It needs everything that affects how the run continues: the weights, the [optimizer state](../docs/glossary.md#optimizer-state), the number of iterations done, and the state of every random generator.
+Then the result is [bitwise equal](../docs/glossary.md#bitwise-equal) to that of an undisturbed run.
 
-Write `resume_training`.
+Write `resume_training`, which returns the policy after `iterations` iterations, including those before a kill.
 
-- `make()` returns a fresh `policy`, its `optimizer` and a NumPy generator `rng`, and seeds PyTorch.
-- `iterate(policy, optimizer, rng)` plays and learns once, and draws from `rng` *and* from PyTorch's own generator.
-- `path` is a `Path` in a folder of its own: if it holds a checkpoint, continue from it.
+- `make()` returns a new `policy`, its `optimizer`, and a NumPy generator `rng`, and it seeds PyTorch.
+- `iterate(policy, optimizer, rng)` collects and learns once, with random numbers from `rng` *and* from PyTorch.
+- `path` is a `Path` in a folder of its own: continue from a checkpoint that an earlier attempt left there.
 
 Save after every iteration.
-The process may be killed at any moment, even while it writes; [chapter 5](ch05_faults.ipynb) says what helps.
+The process may be killed at any moment, even while it writes; [Chapter 5](ch05_faults.ipynb) shows what helps.
 """
 
 
 # %%
 def resume_training(make, iterate, iterations, path):
-    """Return the policy after this many iterations in all, those before an interruption included."""
+    """Return the policy after this many iterations in total, including those before an interruption."""
     ### BEGIN SOLUTION
     policy, optimizer, rng = make()
     version = 0
     if path.exists():
-        state = torch.load(path, weights_only=False)
+        state = torch.load(path, weights_only=True)
         policy.load_state_dict(state["policy"])
         optimizer.load_state_dict(state["optimizer"])
         rng.bit_generator.state = state["numpy"]
@@ -825,23 +875,22 @@ check("resume_training", resume_training)
 
 # %% [markdown] tags=["solution"]
 r"""
-`weights_only=False` lets `torch.load` rebuild any Python object, and so run any code in the file: use it only for files you wrote yourself.
-Here everything is numbers, strings and tensors, so `weights_only=True` works as well.
+With `weights_only=True`, its default, `torch.load` accepts only tensors and plain values, and that's all this checkpoint contains.
+With `weights_only=False`, a file can run any code, so use that only for files that you wrote yourself.
 
-What else can decide the future?
-The state of the environments, which is why `iterate` begins new episodes; rows in a replay buffer; a learning rate that a scheduler changes; Python's own `random`; and on a GPU, kernels that add in a different order each time.
+Other things can affect how a run continues: the state of the environments (so `iterate` starts new episodes), the rows in a replay buffer, a learning-rate scheduler, Python's own `random`, and on a GPU, operations that add in a different order each time.
 """
 
 # %% [markdown]
 r"""
-Now for real: a policy learns CartPole in a Ray task that is killed once it has written twenty checkpoints.
-Another task resumes it, and your notebook runs the same training without a kill.
+Next, a policy learns CartPole in a Ray task that gets killed, and another task resumes the run.
+Your notebook does the same training undisturbed.
 """
 
 
 # %%
 def make():
-    """Return a fresh policy for CartPole, its optimizer and a generator."""
+    """Return a new policy for CartPole, its optimizer, and a generator."""
     torch.manual_seed(0)
     policy = network(4, 2, gain=0.01, width=32)
     return policy, torch.optim.Adam(policy.parameters(), 1e-2), np.random.default_rng(0)
@@ -849,17 +898,17 @@ def make():
 
 # %%
 def iterate(policy, optimizer, rng):
-    """Play 8 new carts for 60 steps, and make each action likelier the more steps came after it (REINFORCE)."""
+    """Run 8 new carts for 60 steps, and make an action more likely the more steps followed it (REINFORCE)."""
     envs, logps, running = cartpoles(8), [], []
     obs, _ = envs.reset(seed=int(rng.integers(10**6)))
     alive = torch.ones(8)
     for _ in range(60):
-        chances = torch.distributions.Categorical(logits=policy(torch.tensor(obs)))
-        actions = chances.sample()  # PyTorch's generator
-        obs, _, fallen, _, _ = envs.step(actions.numpy())
-        logps.append(chances.log_prob(actions) * alive)
+        distribution = torch.distributions.Categorical(logits=policy(torch.tensor(obs)))
+        actions = distribution.sample()  # PyTorch's generator
+        obs, _, terminated, _, _ = envs.step(actions.numpy())
+        logps.append(distribution.log_prob(actions) * alive)
         running.append(alive)
-        alive = alive * torch.tensor(~fallen)
+        alive = alive.masked_fill(torch.tensor(terminated), 0.0)
     after = torch.stack(running).flip(0).cumsum(0).flip(0)
     optimizer.zero_grad()
     (-torch.stack(logps) * (after - after.mean())).sum(1).mean().backward()
@@ -873,12 +922,12 @@ if passed("resume_training"):
     while len(saved) < 20 and not ray.wait([doomed], timeout=0.005)[0]:
         if path.exists():
             saved.add(path.stat().st_mtime_ns)
-    ray.cancel(doomed, force=True)  # ends its process at once
+    ray.cancel(doomed, force=True)  # kills its process at once
     try:
         ray.get(doomed)
-        print("It was done before it could be killed.")
+        print("The run was done before it could be killed.")
     except ray.exceptions.RayError as error:
-        print(f"It was killed after {len(saved)} checkpoints or more: {type(error).__name__}.")
+        print(f"The run was killed after at least {len(saved)} checkpoints: {type(error).__name__}.")
     resumed = train.remote(make, iterate, 100, path)
     undisturbed = resume_training(make, iterate, 100, Path(new_folder()) / "state")
     pairs = zip(undisturbed.parameters(), ray.get(resumed).parameters(), strict=True)
@@ -886,23 +935,27 @@ if passed("resume_training"):
 
 # %% [markdown]
 r"""
-## The learner asks for a GPU, the samplers for CPUs
+## The learner requests a GPU, and the samplers request CPUs
 
-`ray.init` above said `num_gpus=1`.
-Ray did not look for one: like CPUs, GPUs are *counted* ([chapter 4](ch04_scheduling.ipynb)), so you can try out a program's placement on a machine that has none.
+The first cells passed `num_gpus=1` to `ray.init`.
+Ray didn't look for a GPU: like CPUs, GPUs are only *counted* ([Chapter 4](ch04_scheduling.ipynb)), so you can try out placement on a machine without any.
 
-An actor with `num_gpus=1` is given a number, and finds it in `ray.get_gpu_ids()` and in the variable `CUDA_VISIBLE_DEVICES`, which PyTorch obeys.
+An actor that requests `num_gpus=1` finds the ID of its GPU in `ray.get_gpu_ids()` and in `CUDA_VISIBLE_DEVICES`, a variable that tells CUDA, and so PyTorch, which GPUs to use.
 
-**Predict:** what happens to a *second* learner that asks for a GPU?
+**Predict:** a learner holds the only GPU.
+What happens to a *second* learner that requests one?
 """
+
+# %% tags=["demo"]
+predict("second_learner", ..., ["it starts", "it waits", "it raises an error"])
 
 
 # %%
 class Placed:
-    """Says which GPUs it was given."""
+    """An actor that tells which GPUs Ray assigned to it."""
 
     def where(self):
-        """Return Ray's numbers of the GPUs, and what the process may see."""
+        """Return Ray's IDs of the GPUs, and which GPUs the process can see."""
         return f"GPUs {ray.get_gpu_ids()}, CUDA_VISIBLE_DEVICES {os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}"
 
 
@@ -914,31 +967,32 @@ actors = {
 for name, actor in actors.items():
     print(f"{name}: {ray.get(actor.where.remote())}")
 second = ray.remote(Placed).options(num_gpus=1).remote()
-ready, waits = ray.wait([second.where.remote()], timeout=1)
-print("the second learner", "runs" if ready else f"waits; GPUs free: {ray.available_resources().get('GPU', 0):.0f}")
+ready, _ = ray.wait([second.where.remote()], timeout=1)
+print(f"after a second, free GPUs: {ray.available_resources().get('GPU', 0):.0f}")
+display(measured("second_learner", "it starts" if ready else "it waits"))
 for actor in (second, *actors.values()):
     ray.kill(actor)
 
 # %% [markdown]
 r"""
-It waits, as any actor does for a resource that is not free.
-Two learners that share one GPU ask for `num_gpus=0.5` each; Ray counts halves, and does not watch how much memory they take.
-A sampler that asks for no GPU can still see them: its `CUDA_VISIBLE_DEVICES` stays as it was, and if that is not set, PyTorch finds all GPUs of the machine.
+The second learner waits, as any actor does for resources that aren't free.
+Two learners can share a GPU if each requests `num_gpus=0.5`; Ray doesn't limit how much of its memory each one uses.
+A sampler that requests no GPU inherits `CUDA_VISIBLE_DEVICES`, and if that isn't set, PyTorch finds every GPU of the machine.
 
-The next cell takes the same gradient steps on the CPU and on a GPU, if there is one, for networks of several widths.
-This chapter was written without a GPU, so the GPU's half of the cell has not been run.
+The next cell times a gradient step on a CPU, and on a GPU if you have one.
+When we ran it on a machine with a GPU, the CPU was faster only at the smallest width ([our figures](../docs/ray_versions.md#a-machine-with-a-gpu)).
 """
 
 
 # %%
 def milliseconds_of_a_step(device, width, rounds=4):
-    """Return the median time of a gradient step on 1024 rows."""
+    """Return the median time of a gradient step on 1,024 rows."""
     net, obs, times = network(4, 2, 1.0, width).to(device), torch.ones(1024, 4, device=device), []
     for _ in range(rounds):
         start = time.perf_counter()
         net.zero_grad()
         net(obs).square().mean().backward()
-        float(next(net.parameters()).grad.sum())  # a GPU works on after the call: this waits for its result
+        float(next(net.parameters()).grad.sum())  # a GPU runs asynchronously, and this waits for its result
         times.append(1000 * (time.perf_counter() - start))
     return np.median(times[1:])
 
@@ -946,10 +1000,10 @@ def milliseconds_of_a_step(device, width, rounds=4):
 # %% tags=["demo"]
 devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 for device in devices:
-    told = [f"{width}: {milliseconds_of_a_step(device, width):.1f} ms" for width in (64, 256, 1024)]
-    print(f"{device:4} a gradient step by width: {', '.join(told)}")
+    steps = [f"{width}: {milliseconds_of_a_step(device, width):.1f} ms" for width in (64, 256, 1024)]
+    print(f"{device:4} a gradient step, by width: {', '.join(steps)}")
 if len(devices) == 1:
-    print("There is no GPU here, so nothing was measured on one.")
+    print("PyTorch finds no GPU here, so nothing was measured on one.")
 
 # %% tags=["demo"]
 ray.shutdown()
@@ -958,22 +1012,20 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You run learners as actors, and keep rows out of the driver.
-- You average gradients round a ring, and know when a tree is better and what DDP adds.
-- You correct stale experience with V-trace, and know what its two limits decide.
-- You stream fragments to a learner, and let one network answer many samplers.
-- You resume a killed training without a bit of difference, and place a learner on a GPU.
+- You can run learners as actors and keep the rows out of the driver.
+- You can average gradients in a ring, and you know when a tree is better.
+- You can correct stale experience with V-trace, and you know what its two limits decide.
+- You can stream fragments to a learner, and let one network serve many samplers.
+- You can resume a killed run bit by bit, and place a learner on a GPU.
 
 ## Traps
 
 - **A list of references** reaches the learner as references.
   Pass them as separate arguments.
-- **Rows from the store are read-only.** Copy before you change them.
-- **Weights that agree to five digits** are not equal: learners drift apart when each adds in its own order.
-- **Stale rows without ratios** raise no error, and teach the values of an old policy.
-- **One stream after the other** makes the slowest sampler set the pace.
-- **A batch that waits for all** waits forever for one that died, unless the driver calls `leave` for it.
-- **A checkpoint without the generators** resumes another run.
+- **Weights that agree to five digits** aren't equal: learners that add in different orders drift apart.
+- **Streams read one after the other** all wait for the slowest sampler.
+- **A batch that waits for all samplers** waits forever for a dead one, unless the driver calls `leave`.
+- **A checkpoint without the generators' states** resumes a different run.
 
 ## Read on
 

@@ -1,4 +1,4 @@
-"""What chapter 21 hands out: networks in NumPy, post between learners; and the probes, one of which kills a training."""
+"""What chapter 21 hands out: networks in NumPy, messages between learners; and the probes, one of which kills a training run."""
 
 import os
 import pickle
@@ -38,7 +38,7 @@ class Stuck(RuntimeError):
 
 
 class Post:
-    """Brings arrays from learner to learner in one process, and writes down each message: [from, to, numbers]."""
+    """Delivers arrays from learner to learner in one process, and records each message: [from, to, numbers]."""
 
     def __init__(self, size: int):
         self.size, self.messages, self.waiting, self.ended = size, [], {}, 0  # type: ignore[var-annotated]
@@ -48,33 +48,33 @@ class Post:
     def send(self, me: int, to: int, part: Any) -> None:
         """Send a copy of an array; return at once."""
         array = np.asarray(part).copy()
-        array.setflags(write=False)  # as one that comes out of Ray's object store
+        array.setflags(write=False)  # like the arrays that Ray delivers
         with self._changed:
             self.messages.append([me, int(to), int(array.size)])
             self._boxes[me, int(to)].append(array)
             self._changed.notify_all()
 
     def receive(self, me: int, sender: int) -> np.ndarray:
-        """Return the next array from this sender; wait until it is there. Raises `Stuck` when it can never come."""
+        """Return the next array from this sender; wait until it arrives. Raises `Stuck` if it never can."""
         box = self._boxes[int(sender), me]
         with self._changed:
             self.waiting[me] = int(sender)
             while not box:
                 if self._nothing_moves():
                     self._changed.notify_all()
-                    raise Stuck(f"Each waits for a message that was never sent: {self.told()}.")
+                    raise Stuck(f"The learners wait for messages that were never sent: {self.told()}.")
                 self._changed.wait()
             del self.waiting[me]
             return box.popleft()
 
     def leave(self) -> None:
-        """Note that a learner has ended: it sends nothing more."""
+        """Record that a learner has returned: it sends nothing more."""
         with self._changed:
             self.ended += 1
             self._changed.notify_all()
 
     def told(self) -> str:
-        """Return who waits for whom."""
+        """Return which learner waits for which."""
         return ", ".join(f"learner {me} for learner {sender}" for me, sender in sorted(self.waiting.items()))
 
     def _nothing_moves(self) -> bool:
@@ -83,7 +83,7 @@ class Post:
 
 
 def together(all_reduce: Callable, arrays: Sequence[Any]) -> tuple[list, Post]:
-    """Return what each of several learners got from `all_reduce`, and the post that they used; each is a thread."""
+    """Return what `all_reduce` returned to each of several learners, and the record of their messages; each learner is a thread."""
     size = len(arrays)
     post, results, errors = Post(size), [None] * size, []
 
@@ -107,16 +107,16 @@ def together(all_reduce: Callable, arrays: Sequence[Any]) -> tuple[list, Post]:
     return results, post
 
 
-class Mail:
-    """Post between actors: a class to inherit from. `meet` comes first; then `send` and `receive` work as in `Post`."""
+class Mailbox:
+    """Messages between actors: a class to inherit from. After `meet`, an actor can `send` and `receive` arrays."""
 
     def meet(self, me: int, others: list) -> None:
-        """Learn which of the actors you are."""
+        """Tell this actor its number, and which actors there are."""
         self.me, self.others, self.sent = me, others, 0
         self._numbers: dict[tuple, int] = defaultdict(int)
 
     def deliver(self, sender: int, number: int, part: np.ndarray) -> None:
-        """Take an array in; another thread receives it."""
+        """Store an array, which another thread receives."""
         with self._door:
             self._boxes[sender, number] = part
             self._door.notify_all()
@@ -133,7 +133,7 @@ class Mail:
         self.others[to].deliver.remote(self.me, number, part)
 
     def receive(self, sender: int) -> np.ndarray:
-        """Return the next array from this sender; threads may deliver in another order than that of sending."""
+        """Return the next array from this sender, in the order of sending; threads may deliver in another order."""
         key = sender, self._numbers["from", sender]
         self._numbers["from", sender] += 1
         with self._door:
@@ -142,7 +142,7 @@ class Mail:
 
 
 def tree(array: np.ndarray, me: int, size: int, send: Callable, receive: Callable) -> np.ndarray:
-    """Return the mean over all learners: sums go up a tree to learner 0, and the mean comes down again."""
+    """Return the mean of all arrays: sums go up a tree to learner 0, and the mean comes down again."""
     children = [child for child in (2 * me + 1, 2 * me + 2) if child < size]
     total = sum([receive(child) for child in children], array)
     if me > 0:
@@ -159,19 +159,19 @@ def tree(array: np.ndarray, me: int, size: int, send: Callable, receive: Callabl
 
 
 class Adder:
-    """Stands in for an agent: its weight is the sum of what it learned, and it writes down what it was given."""
+    """Stands in for an agent: its weight is the sum of what it learned from, and it records what it was given."""
 
     def __init__(self, start: float):
         self.w, self.seen = np.full(4, start), []  # type: ignore[var-annotated]
 
     def update(self, rows: dict) -> float:
-        """Learn: add the rows' observations to the weight in place; return a number."""
+        """Learn: add the rows' observations to the weight in place; return their mean as the loss."""
         self.seen.append({name: np.array(column) for name, column in rows.items()})
         self.w += np.asarray(rows["obs"], float).sum(0)
-        return float(len(rows["obs"]))
+        return float(np.mean(rows["obs"]))
 
     def weights(self) -> dict:
-        """Return the weights as they are, and what was seen so far: for the probe."""
+        """Return the weights, and for the probe, what was seen so far."""
         return {"w": self.w, "seen": self.seen}
 
 
@@ -191,7 +191,7 @@ class Weights(TypedDict):
 
 
 def iterations(LearnerActor: Callable, start: float, turns: list[list[dict]]) -> Iterated:
-    """Return what came back from iterations in which references are handed on, each with the fragments of all samplers."""
+    """Return the replies in iterations that pass references, each with the fragments of all samplers."""
     import ray
 
     learner = ray.remote(LearnerActor).options(num_cpus=0).remote(partial(Adder, start))
@@ -206,7 +206,7 @@ def iterations(LearnerActor: Callable, start: float, turns: list[list[dict]]) ->
 
 
 class Reduced(TypedDict):
-    """What each learner ended with, and the messages, [from, to, numbers]; or who waited for whom when nothing moved any more."""
+    """What each learner ended with, and the messages, [from, to, numbers]; or which learner waited for which when all were stuck."""
 
     stuck: str
     results: list[Any]
@@ -222,8 +222,8 @@ def reduced(all_reduce: Callable, arrays: list) -> Reduced:
     return {"stuck": "", "results": results, "messages": post.messages}
 
 
-class Player:
-    """Stands in for a sampler that streams. Before some fragments it waits until the learner has seen others."""
+class Streamer:
+    """Stands in for a sampler that streams. Before some fragments, it waits until the learner has seen others."""
 
     def __init__(self, point: str, me: int, marks: list, waits: list[list]):
         self.point, self.me, self.marks, self.waits = point, me, marks, waits
@@ -242,7 +242,7 @@ class Player:
 
 
 class Pupil:
-    """Stands in for a learner: notes what it was given."""
+    """Stands in for a learner: records what it was given."""
 
     def __init__(self, point: str):
         self.point, self.marks = point, []  # type: ignore[var-annotated]
@@ -256,12 +256,12 @@ class Pupil:
         return 10 * rows["mark"]
 
     def told(self) -> list:
-        """Return the name and mark of each fragment in the order in which they came."""
+        """Return the name and mark of each fragment in the order of their arrival."""
         return self.marks
 
 
 class Streamed(TypedDict):
-    """What `stream_samples` returned, the name and mark of each fragment that was learned, and which sampler missed which fragment.
+    """What `stream_samples` returned, the name and mark of each fragment that reached the learner, and which sampler missed which fragment.
 
     `how` holds the types of what `learn` was called with.
     """
@@ -273,22 +273,22 @@ class Streamed(TypedDict):
 
 
 def streamed(stream_samples: Callable, marks: list[list], count: int, waits: list[list[list]]) -> Streamed:
-    """Return what `stream_samples` returned, what the learner saw, and how its arguments came: by reference or not."""
+    """Return what `stream_samples` returned, what the learner saw, and the types of its arguments in the driver."""
     import ray
 
     point = rendezvous.new_point()
     pupil = ray.remote(Pupil).options(num_cpus=0).remote(point)
-    players = [
-        ray.remote(Player).options(num_cpus=0).remote(point, me, each, waits[me]) for me, each in enumerate(marks)
+    streamers = [
+        ray.remote(Streamer).options(num_cpus=0).remote(point, me, each, waits[me]) for me, each in enumerate(marks)
     ]
-    ray.get([actor.__ray_ready__.remote() for actor in (pupil, *players)])
+    ray.get([actor.__ray_ready__.remote() for actor in (pupil, *streamers)])
     try:
         with patches.noted_actor_calls(_types_of_rows) as how:
-            found = stream_samples(list(players), pupil, count)
+            found = stream_samples(list(streamers), pupil, count)
             seen = ray.get(pupil.told.remote())
     finally:
-        rendezvous.signal(point, "missed")  # what still plays need not wait
-        for actor in (pupil, *players):
+        rendezvous.signal(point, "missed")  # a stream that still runs need not wait
+        for actor in (pupil, *streamers):
             ray.kill(actor)
     return {
         "found": found,
@@ -303,7 +303,7 @@ def _types_of_rows(actor: Any, method: str, arguments: list) -> list[str]:
 
 
 def noted_network(point: str, matrix: list, rows: Any) -> np.ndarray:
-    """Return the rows times a matrix; note how many there were."""
+    """Return the rows times a matrix; record how many there were."""
     rows = np.asarray(rows, float)
     if rows.ndim != 2:
         raise ValueError(f"The network needs rows, an array of shape [B, 3], but it got shape {list(rows.shape)}.")
@@ -313,9 +313,9 @@ def noted_network(point: str, matrix: list, rows: Any) -> np.ndarray:
 
 
 class Asked(TypedDict):
-    """The answers to each sampler and the sizes of the batches; `kind` says what came in place of an actor's handle.
+    """The actions of each sampler and the sizes of the batches; `kind` says what came in place of an actor's handle.
 
-    `late` is a turn with calls that were not answered: its number, how many these were, and how many were made.
+    `late` is a turn with calls that didn't return: its number, how many didn't, and how many were made.
     """
 
     kind: str
@@ -324,15 +324,15 @@ class Asked(TypedDict):
     late: tuple[int, int, int] | None
 
 
-def asked(inference_actor: Callable, matrix: list, rows: list[list]) -> Asked:
-    """Return the answers to each sampler, and the sizes of the batches; sampler i asks for each of `rows[i]`, then leaves.
+def asked(inference_actor: Callable, matrix: list, numbers: list[int], rows: list[list]) -> Asked:
+    """Return the actions of each sampler and the sizes of the batches; sampler `numbers[i]` asks for each of `rows[i]`, then leaves.
 
-    In each turn the last sampler asks first, and those that have no more rows leave while the others wait.
+    In each turn, the last sampler asks first, and those that have no more rows leave while the others wait.
     """
     import ray
 
     point = rendezvous.new_point()
-    actor = inference_actor(partial(noted_network, point, matrix), list(range(len(rows))))
+    actor = inference_actor(partial(noted_network, point, matrix), list(numbers))
     if not isinstance(actor, ray.actor.ActorHandle):
         return {"kind": type(actor).__name__, "answers": [], "sizes": [], "late": None}
     answers: list[list] = [[] for _ in rows]
@@ -341,8 +341,8 @@ def asked(inference_actor: Callable, matrix: list, rows: list[list]) -> Asked:
     try:
         ray.get(actor.__ray_ready__.remote())
         for turn in range(1 + max(map(len, rows))):
-            refs = {me: actor.act.remote(me, np.array(rows[me][turn])) for me in _there(rows, turn)}
-            left = [actor.leave.remote(me) for me in range(len(rows)) if len(rows[me]) == turn]
+            refs = {me: actor.act.remote(numbers[me], np.array(rows[me][turn])) for me in _there(rows, turn)}
+            left = [actor.leave.remote(numbers[me]) for me in range(len(rows)) if len(rows[me]) == turn]
             ray.get(left, timeout=patience)
             done, slow = ray.wait([*refs.values()], num_returns=len(refs), timeout=patience) if refs else ([], [])
             if slow:
@@ -360,9 +360,9 @@ def _there(rows: list[list], turn: int) -> list[int]:
 
 
 class Ran(TypedDict):
-    """What became of a run: whether it was killed, or what it raised; what was drawn, and the weights of the policy that it returned.
+    """What became of a run: whether it was killed, or what it raised; the random numbers, and the weights of the policy that it returned.
 
-    Where it returned no policy, `weights` says what that was.
+    If it returned no policy, `weights` says what that was.
     """
 
     died: bool
@@ -374,7 +374,7 @@ class Ran(TypedDict):
 def killed_and_resumed(
     resume_training: Callable, pushes: list, seed: int, iterations: int, deaths: list
 ) -> tuple[Ran, Ran, Ran, Ran, Ran]:
-    """Return what became of five runs: one that nothing disturbs, then four that share a checkpoint.
+    """Return what became of five runs: an undisturbed one, then four that share a checkpoint.
 
     A death is ["iterate", n] or ["save", n]: the process is killed in its n-th iteration, or while it saves after it; [] is none.
     """
@@ -392,13 +392,13 @@ def killed_and_resumed(
 
 
 def _in_other_processes(answer: Callable, pushes: list, seed: int, iterations: int, deaths: list) -> list[Ran]:
-    """Return what became of runs that share a checkpoint, each in a process of its own that can be killed."""
+    """Return what became of runs that share a checkpoint, each in a process that can be killed."""
     import cloudpickle  # type: ignore[import-untyped]
 
     home = sys.modules.get(getattr(answer, "__module__", "") or "")
     by_value = home is not None and home.__name__ != "__main__"
     if by_value:
-        cloudpickle.register_pickle_by_value(home)  # else the new process would import the whole module
+        cloudpickle.register_pickle_by_value(home)  # or else the new process would import the whole module
     try:
         packed = cloudpickle.dumps((answer, pushes, seed, iterations, deaths))
     finally:
@@ -414,7 +414,9 @@ def _in_other_processes(answer: Callable, pushes: list, seed: int, iterations: i
         check=False,
     )
     if done.returncode:
-        raise RuntimeError("The training could not be started in a process of its own: does it need what is only here?")
+        raise RuntimeError(
+            "The function did not start in another process: it may use something that exists only in this one."
+        )
     told: list[Ran] = pickle.loads(done.stdout)
     return told
 
@@ -425,7 +427,7 @@ def _fork_runs() -> None:
 
     torch.set_num_threads(1)
     packed, out = sys.stdin.buffer.read(), os.dup(1)
-    os.dup2(2, 1)  # what an answer prints is no part of what is told
+    os.dup2(2, 1)  # what an answer prints must not mix with the results
     answer, pushes, seed, iterations, deaths = pickle.loads(packed)
     path, told = os.path.join(new_folder("killed-"), "state"), []
     for number, death in enumerate(deaths):
@@ -445,7 +447,7 @@ def _fork_runs() -> None:
 
 
 class _Run:
-    """One run of a training: what to hand the answer, when to die, and what was drawn so far."""
+    """One training run: what to pass to the answer, when to die, and the random numbers so far."""
 
     def __init__(self, pushes: list, seed: int, death: list, log: str):
         self.pushes, self.seed, self.death, self.log = np.array(pushes), seed, death, log
@@ -456,13 +458,13 @@ class _Run:
         return {"died": died, "raised": raised, "drawn": self.drawn, "weights": weights}
 
     def tell(self, answer: Callable, iterations: int, path: str) -> Ran:
-        """Return what the answer returned, and what its iterations drew."""
+        """Return what the answer returned, and the random numbers of its iterations."""
         policy = answer(self.make, self.iterate, iterations, Path(path))
         weights = policy.weight.detach().numpy().ravel().tolist() if hasattr(policy, "weight") else repr(policy)[:80]
         return self.became(weights)
 
     def make(self) -> tuple:
-        """Return a policy, an optimizer with momentum and a generator; seed PyTorch."""
+        """Return a policy, an optimizer with momentum, and a generator; seed PyTorch."""
         import torch
 
         torch.manual_seed(self.seed)
@@ -471,7 +473,7 @@ class _Run:
         return policy, _Momentum(policy, self), np.random.default_rng(self.seed)
 
     def iterate(self, policy: Any, optimizer: Any, rng: np.random.Generator) -> None:
-        """Take one step along two of the judge's pushes: NumPy's generator draws the first, PyTorch's the second."""
+        """Take one step along two of the judge's pushes: NumPy's generator chooses the first, PyTorch's the second."""
         import torch
 
         if self.death == ["iterate", len(self.drawn) + 1]:
@@ -483,17 +485,17 @@ class _Run:
         optimizer.step()
 
     def saves(self) -> bool:
-        """Return whether the process is to die while it saves now."""
+        """Return whether the process dies if it saves now."""
         return self.death == ["save", len(self.drawn)]
 
     def die(self) -> None:
-        """Leave what was drawn, and kill this process."""
+        """Write the random numbers so far, and kill this process."""
         Path(self.log).write_bytes(pickle.dumps(self.became(died=True)))
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _Fatal:
-    """Kills the process that pickles it, half way through a file."""
+    """Kills the process that pickles it, halfway through a file."""
 
     def __init__(self, run: _Run):
         self.run = run
@@ -510,12 +512,12 @@ class _Momentum:
         self.policy, self.run, self.speed = policy, run, policy.weight.detach() * 0
 
     def step(self) -> None:
-        """Move the weights along the gradients of late."""
+        """Move the weights along the last gradients, with momentum."""
         self.speed = 0.9 * self.speed + self.policy.weight.grad
         self.policy.weight.data -= 0.1 * self.speed
 
     def state_dict(self) -> dict:
-        """Return what the next steps depend on; when the process is to die, a part that kills it while it is saved."""
+        """Return what the next steps depend on, and if the process is to die, a part that kills it during the save."""
         return {"speed": self.speed} | ({"fatal": _Fatal(self.run)} if self.run.saves() else {})
 
     def load_state_dict(self, state: dict) -> None:

@@ -1,4 +1,4 @@
-"""The sampler of chapter 21: it plays CartPole with NumPy alone, so its process never imports PyTorch."""
+"""The sampler of chapter 21: it runs CartPole with NumPy alone, so its process never imports PyTorch."""
 
 from collections.abc import Iterator
 
@@ -12,15 +12,15 @@ Rows = dict[str, np.ndarray]
 
 
 class Sampler:
-    """Plays CartPoles with the weights that it received last, and returns rows that are ready to learn from."""
+    """Runs CartPoles with the latest weights that it received, and returns rows that are ready to learn from."""
 
     def __init__(self, seed: int, envs: int = 64, steps: int = 64):
         self.envs, self.steps, self.rng = cartpoles(envs), steps, np.random.default_rng(seed)
         self.obs, _ = self.envs.reset(seed=seed)
-        self.over = np.zeros(envs, bool)  # where an episode has just ended, the next frame is a reset
+        self.over = np.zeros(envs, bool)  # after the end of an episode, the next frame is a reset
 
     def set_weights(self, weights: dict) -> None:
-        """Play with these from now on."""
+        """Use these weights from now on."""
         self.weights = weights
 
     def sample(self) -> Rows:
@@ -38,15 +38,15 @@ class Sampler:
         }
 
     def stream(self, count: int) -> Iterator[Rows]:
-        """Yield this many fragments, each as soon as it is played."""
+        """Yield this many fragments, each as soon as it exists."""
         for _ in range(count):
             yield self.sample()
 
     def _frame(self) -> dict[str, np.ndarray]:
         obs, real = self.obs, ~self.over
-        scores = perceptron(self.weights["actor"], obs)
-        actions = (scores + self.rng.gumbel(size=scores.shape)).argmax(-1)
-        logp = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+        logits = perceptron(self.weights["actor"], obs)
+        actions = (logits + self.rng.gumbel(size=logits.shape)).argmax(-1)
+        logp = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         logp = np.take_along_axis(logp, actions[:, None], -1)[:, 0]
         self.obs, rewards, terminated, truncated, _ = self.envs.step(actions)
         self.over = terminated | truncated
@@ -56,16 +56,16 @@ class Sampler:
 
 def gae(rewards: np.ndarray, values: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> np.ndarray:
     """Return advantages, shape [T, N]; `values` is [T+1, N], its last row the bootstrap (Schulman et al. 2016, eq. 16)."""
-    advantages, later = np.zeros_like(rewards), np.zeros(rewards.shape[1])
+    advantages, later = np.zeros(rewards.shape), np.zeros(rewards.shape[1])
     for t in reversed(range(len(rewards))):
-        delta = rewards[t] + GAMMA * values[t + 1] * ~terminated[t] - values[t]
-        later = delta + GAMMA * LAMBDA * later * ~(terminated[t] | truncated[t])
+        delta = rewards[t] + GAMMA * values[t + 1] * (1.0 - terminated[t]) - values[t]
+        later = delta + GAMMA * LAMBDA * later * (1.0 - (terminated[t] | truncated[t]))
         advantages[t] = later
     return advantages
 
 
 def mean_return(weights: dict, seed: int, episodes: int = 50) -> float:
-    """Return the mean return of these episodes of CartPole, in each step with the action of the highest score."""
+    """Return the mean return of these episodes of CartPole; each step takes the action with the highest logit."""
     envs = cartpoles(episodes)
     obs, _ = envs.reset(seed=seed)
     returns, running = np.zeros(episodes), np.ones(episodes, bool)

@@ -9,7 +9,7 @@ Rows = dict[str, np.ndarray]
 
 
 def network(inputs: int, outputs: int, gain: float, width: int) -> nn.Sequential:
-    """Return a network with two hidden layers whose first outputs are as large as `gain`."""
+    """Return a network with two hidden layers; `gain` scales the initial weights of the output layer."""
     layers = [nn.Linear(inputs, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh(), nn.Linear(width, outputs)]
     for layer, size in zip(layers[::2], [2**0.5, 2**0.5, gain], strict=True):
         assert isinstance(layer, nn.Linear)
@@ -19,7 +19,7 @@ def network(inputs: int, outputs: int, gain: float, width: int) -> nn.Sequential
 
 
 class Agent:
-    """A policy, its critic and their optimizer: `update` learns from rows, `gradient` and `step` do so in two halves."""
+    """A policy, its critic, and their optimizer: `update` learns from rows; `gradient` and `step` are its two halves."""
 
     def __init__(self, seed: int = 0, width: int = 64):
         torch.set_num_threads(1)
@@ -38,7 +38,7 @@ class Agent:
         }
 
     def update(self, rows: Rows) -> float:
-        """Learn from rows in EPOCHS passes of minibatches; return the loss of the last."""
+        """Learn from rows in minibatches, for EPOCHS epochs; return the loss of the last minibatch."""
         for _ in range(EPOCHS):
             order = self.rng.permutation(len(rows["obs"]))
             for start in range(0, len(order), MINIBATCH):

@@ -62,23 +62,42 @@ class Counted:
         return found
 
 
-@rejects("LearnerActor", says="begins at 0")
+@rejects("LearnerActor", says="starts at 0")
 class TellsTheVersionBefore(Base):
     def learn(self, *fragments):
         found = super().learn(*fragments)
         return {**found, "version": self.version - 1}
 
 
-@rejects("LearnerActor")
+@rejects("LearnerActor", says="number of calls was 6")
 class OneFragmentAfterTheOther(Base):
     def learn(self, *fragments):
         return self.told([self.agent.update(part) for part in fragments][-1], fragments)
 
 
-@rejects("LearnerActor")
+@rejects("LearnerActor", says="all fragments joined")
 class OnlyTheFirst(Base):
     def learn(self, *fragments):
-        return self.told(self.agent.update(fragments[0]), fragments[:1])
+        return self.told(self.agent.update(fragments[0]), fragments)
+
+
+@rejects("LearnerActor", says="`agent.update` returned")
+class LossIsZero(Base):
+    def learn(self, *fragments):
+        return {**super().learn(*fragments), "loss": 0.0}
+
+
+@rejects("LearnerActor", says="had at that time")
+class WeightsOfTheStart(Base):
+    def weights(self):
+        self.saved = getattr(self, "saved", None) or {**self.agent.weights(), "w": self.agent.weights()["w"].copy()}
+        return {**self.agent.weights(), "w": self.saved["w"], "version": self.version}
+
+
+@rejects("LearnerActor", says="one more key")
+class WeightsBelowAKey(Base):
+    def weights(self):
+        return {"version": self.version, "weights": self.agent.weights()}
 
 
 @rejects("LearnerActor", says="keep it small")
@@ -154,7 +173,7 @@ def in_pytorch(array, me, size, send, receive):
     return torch.cat(parts) / size
 
 
-@rejects("all_reduce", says="did not end with the mean")
+@rejects("all_reduce", says="return the mean of all arrays")
 def one_step_too_many(array, me, size, send, receive):
     parts = list(np.array_split(array, size))
     for step in range(size):
@@ -166,7 +185,7 @@ def one_step_too_many(array, me, size, send, receive):
     return np.concatenate(parts) / size
 
 
-@rejects("all_reduce", says="each must end with an array")
+@rejects("all_reduce", says="must return an array")
 def forgets_to_join_the_parts(array, me, size, send, receive):
     return np.array_split(ring(array, me, size, send, receive), size)
 
@@ -176,7 +195,7 @@ def up_and_down_a_tree(array, me, size, send, receive):
     return tree(array, me, size, send, receive)
 
 
-@rejects("all_reduce", says="bit by bit")
+@rejects("all_reduce", says="last bits")
 def each_adds_in_its_own_order(array, me, size, send, receive):
     total = array
     for _ in range(size - 1):
@@ -186,7 +205,7 @@ def each_adds_in_its_own_order(array, me, size, send, receive):
     return total / size
 
 
-@rejects("all_reduce", says="sum over all")
+@rejects("all_reduce", says="the sum of all arrays")
 def forgets_to_divide(*args):
     return ring(*args, divide=False)
 
@@ -196,13 +215,36 @@ def adds_to_what_it_was_given(*args):
     return ring(*args, copy=False)
 
 
-@rejects("all_reduce", says="before it waits")
+@rejects("all_reduce", says="must not wait before it sends")
 def waits_before_it_sends(array, me, size, send, receive):
     if size == 1:
         return array
     total = array + receive((me - 1) % size)
     send((me + 1) % size, total)
     return total / size
+
+
+@rejects("all_reduce", says="must not wait before it sends")
+def receives_once_too_often(array, me, size, send, receive):
+    found = ring(array, me, size, send, receive)
+    return found if size == 1 else found + 0 * receive((me - 1) % size)
+
+
+@accepts("all_reduce")
+def in_two_functions_with_a_matrix(array, me, size, send, receive):
+    """Pad to a matrix of one part per row; every message is a whole row."""
+    rows = np.zeros((size, -(-len(array) // size)))
+    rows.flat[: len(array)] = array
+
+    def around(first, combine):
+        for step in range(size - 1):
+            send((me + 1) % size, rows[(first - step) % size])
+            place = (first - step - 1) % size
+            rows[place] = combine(rows[place], receive((me - 1) % size))
+
+    around(me, np.add)
+    around(me + 1, lambda old, new: new)
+    return rows.ravel()[: len(array)] / size
 
 
 @rejects("all_reduce")
@@ -213,7 +255,7 @@ def drops_the_remainder(array, me, size, send, receive):
 def traced(rewards, values, ratios, terminated, truncated, gamma=0.99, rho_bar=1.0, c_bar=1.0):
     rho, c = np.minimum(ratios, rho_bar), np.minimum(ratios, c_bar)
     over, targets = terminated | truncated, np.array(values, float)
-    after = np.zeros_like(rewards)
+    after = np.zeros(rewards.shape)
     for t in range(len(rewards) - 1, -1, -1):
         following = values[t + 1] * (1 - terminated[t])
         delta = rho[t] * (rewards[t] + gamma * following - values[t])
@@ -248,8 +290,8 @@ def as_one_array(*args, **settings):
     return np.stack(traced(*args, **settings))
 
 
-@rejects("vtrace", says="not those of equation")
-def surprise_without_rho(rewards, values, ratios, terminated, truncated, gamma=0.99, rho_bar=1.0, c_bar=1.0):
+@rejects("vtrace", says="those of equation (1)")
+def td_error_without_rho(rewards, values, ratios, terminated, truncated, gamma=0.99, rho_bar=1.0, c_bar=1.0):
     rho, targets = np.minimum(ratios, rho_bar), np.array(values)
     for t in reversed(range(len(rewards))):
         over = terminated[t] | truncated[t]
@@ -259,17 +301,17 @@ def surprise_without_rho(rewards, values, ratios, terminated, truncated, gamma=0
     return targets[:-1], rho * (rewards + gamma * targets[1:] * ~terminated - values[:-1])
 
 
-@rejects("vtrace", says="without any ratio")
+@rejects("vtrace", says="all ratios 1")
 def takes_all_as_on_policy(rewards, values, ratios, *args, **settings):
     return traced(rewards, values, np.ones_like(ratios), *args, **settings)
 
 
-@rejects("vtrace", says="not clipped")
+@rejects("vtrace", says="no limits")
 def clips_nothing(*args, **settings):
     return traced(*args, **{**settings, "rho_bar": np.inf, "c_bar": np.inf})
 
 
-@rejects("vtrace", says="changed places")
+@rejects("vtrace", says="swapped")
 def rho_and_c_swapped(*args, rho_bar=1.0, c_bar=1.0, **settings):
     return traced(*args, rho_bar=c_bar, c_bar=rho_bar, **settings)
 
@@ -279,12 +321,68 @@ def ignores_ends(rewards, values, ratios, terminated, truncated, **settings):
     return traced(rewards, values, ratios, terminated & False, truncated & False, **settings)
 
 
-@rejects("vtrace", says="truncated")
+@rejects("vtrace", says="would have continued")
 def truncated_as_terminated(rewards, values, ratios, terminated, truncated, **settings):
     return traced(rewards, values, ratios, terminated | truncated, truncated & False, **settings)
 
 
-@rejects("vtrace", says="V(x_{t+1})")
+@rejects("vtrace", says="If both flags are set")
+def truncated_wins_over_terminated(rewards, values, ratios, terminated, truncated, **settings):
+    return traced(rewards, values, ratios, terminated & ~truncated, truncated, **settings)
+
+
+@rejects("vtrace", says="integers")
+def results_like_the_rewards(rewards, *args, **settings):
+    return tuple(each.astype(rewards.dtype) for each in traced(rewards, *args, **settings))
+
+
+@rejects("vtrace", says="target of the next episode")
+def advantage_with_the_next_episodes_target(
+    rewards, values, ratios, terminated, truncated, gamma=0.99, rho_bar=1.0, c_bar=1.0
+):
+    targets, _ = traced(rewards, values, ratios, terminated, truncated, gamma, rho_bar, c_bar)
+    following = np.vstack([targets[1:], values[-1:]]) * (1.0 - terminated)
+    return targets, np.minimum(ratios, rho_bar) * (rewards + gamma * following - values[:-1])
+
+
+@rejects("vtrace", says="lack the factor")
+def advantage_without_rho(rewards, values, ratios, *args, rho_bar=1.0, **settings):
+    targets, advantages = traced(rewards, values, ratios, *args, rho_bar=rho_bar, **settings)
+    return targets, advantages / np.minimum(ratios, rho_bar)
+
+
+@rejects("vtrace", says="looks one step ahead")
+def advantage_of_all_steps(rewards, values, *args, **settings):
+    targets, _ = traced(rewards, values, *args, **settings)
+    return targets, targets - values[:-1]
+
+
+@rejects("vtrace", says="minus V(x_t)")
+def targets_without_the_value(rewards, values, *args, **settings):
+    targets, advantages = traced(rewards, values, *args, **settings)
+    return targets - values[:-1], advantages
+
+
+@accepts("vtrace")
+def one_environment_after_the_other(rewards, values, ratios, terminated, truncated, gamma=0.99, rho_bar=1.0, c_bar=1.0):
+    """Loop over environments and steps in plain Python."""
+    targets, advantages = [], []
+    for r, v, w, end, cut in zip(rewards.T, values.T, ratios.T, terminated.T, truncated.T, strict=True):
+        column, gains, beyond, after = [], [], 0.0, float(v[-1])
+        for t in range(len(r) - 1, -1, -1):
+            if end[t] or cut[t]:
+                beyond, after = 0.0, float(v[t + 1])
+            rho = min(w[t], rho_bar)
+            gains.append(rho * (r[t] + (0 if end[t] else gamma * after) - v[t]))
+            beyond = rho * (r[t] + (0 if end[t] else gamma * v[t + 1]) - v[t]) + gamma * min(w[t], c_bar) * beyond
+            after = v[t] + beyond
+            column.append(after)
+        targets.append(column[::-1])
+        advantages.append(gains[::-1])
+    return np.transpose(targets), np.transpose(advantages)
+
+
+@rejects("vtrace", says="V(x_{t+1}) in every step")
 def advantage_of_one_step(rewards, values, ratios, terminated, truncated, gamma=0.99, rho_bar=1.0, c_bar=1.0):
     targets, _ = traced(rewards, values, ratios, terminated, truncated, gamma, rho_bar, c_bar)
     rho = np.minimum(ratios, rho_bar)
@@ -361,20 +459,20 @@ def gives_the_stream_itself(samplers, learner, count):
     return ray.get([learner.learn.remote(stream) for stream in streams_of(samplers, count)])
 
 
-@rejects("stream_samples", says="in vain")
+@rejects("stream_samples", says="in one call")
 def one_sampler_after_the_other(samplers, learner, count):
     found = [learner.learn.remote(ref) for stream in streams_of(samplers, count) for ref in stream]
     return ray.get(found)
 
 
-@rejects("stream_samples", says="in vain")
-def in_turn(samplers, learner, count):
+@rejects("stream_samples", says="in one call")
+def one_round_after_the_other(samplers, learner, count):
     return ray.get(
         [learner.learn.remote(ref) for refs in zip(*streams_of(samplers, count), strict=True) for ref in refs]
     )
 
 
-@rejects("stream_samples", says="in the driver")
+@rejects("stream_samples", says="The driver called")
 def fetches_the_rows(samplers, learner, count):
     streams, found = streams_of(samplers, count), []
     while streams:
@@ -384,6 +482,30 @@ def fetches_the_rows(samplers, learner, count):
         except StopIteration:
             streams.remove(ready)
     return ray.get(found)
+
+
+@accepts("stream_samples")
+def fetches_each_loss_at_once(samplers, learner, count):
+    """Wait for each `learn` before the next one: the learner runs one call at a time anyway."""
+    streams, found = streams_of(samplers, count), []
+    while streams:
+        [ready], _ = ray.wait(streams)
+        try:
+            found.append(ray.get(learner.learn.remote(next(ready))))
+        except StopIteration:
+            streams.remove(ready)
+    return found
+
+
+@rejects("stream_samples", says="in one call")
+def one_call_for_each_fragment(samplers, learner, count):
+    streams = [stream for _ in range(count) for stream in streams_of(samplers, 1)]
+    return ray.get([learner.learn.remote(next(stream)) for stream in streams])
+
+
+@rejects("stream_samples", says="what `learn` returned")
+def returns_nothing(samplers, learner, count):
+    fetches_each_loss_at_once(samplers, learner, count)
 
 
 class Box:
@@ -488,6 +610,30 @@ def returns_the_class(network, samplers):
 
 
 @rejects("inference_actor", says="batches of")
+def full_batches_only_while_all_are_there(network, samplers):
+    class Eager(Boxes):
+        def flush(self):
+            if self.waiting and (len(self.there) < len(samplers) or self.waiting.keys() >= self.there):
+                self.ask()
+
+    return ray.remote(Eager).remote(network, samplers)
+
+
+@rejects("inference_actor")
+def takes_the_numbers_for_places(network, samplers):
+    class Places(Boxes):
+        def __init__(self, network, samplers):
+            super().__init__(network, samplers)
+            self.rows = [None] * len(samplers)
+
+        async def act(self, sampler, obs):
+            self.rows[sampler] = obs
+            return await super().act(sampler, obs)
+
+    return ray.remote(Places).remote(network, samplers)
+
+
+@rejects("inference_actor", says="batches of")
 def one_row_at_a_time(network, samplers):
     class Single:
         def act(self, sampler, obs):
@@ -499,7 +645,7 @@ def one_row_at_a_time(network, samplers):
     return ray.remote(Single).remote()
 
 
-@rejects("inference_actor", says="without an answer")
+@rejects("inference_actor", says="never returned")
 def leaving_completes_no_batch(network, samplers):
     class Quiet(Boxes):
         async def leave(self, sampler):
@@ -508,7 +654,7 @@ def leaving_completes_no_batch(network, samplers):
     return ray.remote(Quiet).remote(network, samplers)
 
 
-@rejects("inference_actor", says="another")
+@rejects("inference_actor", says="something else")
 def answers_in_the_wrong_order(network, samplers):
     class Mixed(Boxes):
         def order(self, answers):
@@ -527,7 +673,7 @@ def calls_the_network_with_nothing(network, samplers):
     return ray.remote(Empty).remote(network, samplers)
 
 
-@rejects("inference_actor", says="without an answer")
+@rejects("inference_actor", says="never returned")
 def blocks_the_loop(network, samplers):
     class Blocked(Boxes):
         async def act(self, sampler, obs):
@@ -613,7 +759,7 @@ def whole_objects(make, iterate, iterations, path):
     return parts[0]
 
 
-@rejects("resume_training", says="had been saved")
+@rejects("resume_training", says="should have been in the checkpoint")
 def saves_the_number_before(make, iterate, iterations, path):
     import torch
 
@@ -636,16 +782,31 @@ def pytorchs_generator_forgotten(*args):
     return resumed(*args, leave_out=["torch"])
 
 
-@rejects("resume_training", says="what else changes")
+@rejects("resume_training", says="something else that changes")
 def momentum_forgotten(*args):
     return resumed(*args, leave_out=["optimizer"])
 
 
-@rejects("resume_training", says="while it saved")
+@rejects("resume_training", says="during a save")
 def writes_in_place(*args):
     return resumed(*args, atomic=False)
 
 
-@rejects("resume_training", says="from the start")
+@rejects("resume_training", says="neither generator")
 def never_saves(make, iterate, iterations, path):
     return resumed(make, iterate, iterations, path, every=1000)
+
+
+@rejects("resume_training", says="neither generator")
+def both_generators_forgotten(*args):
+    return resumed(*args, leave_out=["rng", "torch"])
+
+
+@rejects("resume_training", says="should have been in the checkpoint")
+def saves_every_other_iteration(*args):
+    return resumed(*args, every=2)
+
+
+@rejects("resume_training", says="something else that changes")
+def weights_forgotten(*args):
+    return resumed(*args, leave_out=["policy"])
