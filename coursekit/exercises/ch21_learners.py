@@ -62,7 +62,7 @@ def _expect_replies(replies: list, sizes: np.ndarray, losses: list[float]) -> No
         expect_equal(
             reply["version"],
             version,
-            f"Call {version} of `learn` returned version {reply['version']!r:.40}. The version starts at 0, and each call adds 1.",
+            f"Call {version} to `learn` returned version {reply['version']!r:.40}. The version starts at 0, and each call adds 1.",
         )
         expect_equal(
             reply["rows"],
@@ -72,7 +72,7 @@ def _expect_replies(replies: list, sizes: np.ndarray, losses: list[float]) -> No
         expect_equal(
             reply["loss"],
             loss,
-            f"Call {version} of `learn` returned the loss {reply['loss']!r:.40}; `agent.update` returned {loss:.4g}.",
+            f"Call {version} to `learn` returned the loss {reply['loss']!r:.40}; `agent.update` returned {loss:.4g}.",
         )
 
 
