@@ -8,13 +8,14 @@ You replace one method and keep the rest.
 
 **What you will be able to do**
 
-- read RLlib's three pipelines, and say where a piece of yours goes in each of them;
-- forbid actions with a mask, and say why it must keep the scores finite;
-- write a loss of your own into a Learner;
-- give a module a memory, and show that it needs one;
+- find the place in RLlib's three pipelines for a connector of your own;
+- mask invalid actions, and explain why the masked logits must stay finite;
+- replace a Learner's loss;
+- write a stateful module for a task that a single observation can't solve;
 - serve a policy with continuous actions as RLlib would;
-- choose the node each EnvRunner runs on, test while you train, and survive the loss of a node;
-- find what is wrong with an algorithm from five numbers.
+- run each EnvRunner on a node of your choice;
+- evaluate in parallel with training, and continue a trial whose node has died;
+- find out why an algorithm doesn't learn.
 """
 
 # %%
@@ -27,10 +28,10 @@ import pandas
 import ray
 import torch
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution
-from coursekit.given.ch22_inside_rllib import Blind, Courier, Greenhouse, built, colleague, draw
-from coursekit.given.ch22_inside_rllib import node_here, node_names, note_node, note_wasted, pieces, transcript
-from coursekit.given.nodes import add_nodes, ledger, small_cluster, stop
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
+from coursekit.given.ch22_inside_rllib import Blind, Courier, Greenhouse, built, colleague, draw, perfect_critic
+from coursekit.given.ch22_inside_rllib import log_node, log_wasted, node_here, node_names, pieces, transcript
+from coursekit.given.nodes import add_nodes, node_resources, small_cluster, stop
 
 begin("ch22_inside_rllib")
 
@@ -45,55 +46,58 @@ from ray.rllib.core.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
 from coursekit.given.node_killer import EndsItsNode
-from coursekit.given.unfinished_modules import Scorer, TwoLooks
+from coursekit.given.unfinished_modules import Scorer, TwoObservations
 
 # %%
 cluster = small_cluster(num_cpus=1)  # ends the one before: its references and actors are gone
 ray.init(address=cluster.address, log_to_driver=False)
 add_nodes(cluster, west={"num_cpus": 2, "resources": {"sim": 1}}, east={"num_cpus": 2, "resources": {"sim": 1}})
 torch.set_num_threads(1)  # networks as small as these gain nothing from more
-ledger()
+node_resources()
 
 # %% [markdown] tags=["notes"]
 r"""
-Two hours, with `diagnose` done in the room: it brings the chapter together, and pairs like it.
-The cells above start three nodes, which takes half a minute on a small laptop; run them before you speak.
-Everything up to the section on parallel tests runs in the notebook's own process, so mistakes show their own traceback.
+The run sheet plans two hours.
+Do `diagnose` in the room: it brings the chapter together, and it works well in pairs.
+The cells above start three nodes, which takes half a minute on a small laptop, so have everyone run them before you start talking.
+Up to the section on parallel evaluation, everything runs in the notebook's own process, so mistakes show up with their own tracebacks.
 """
 
 # %% [markdown]
 r"""
-## Three pipelines and one method hold what you may want to change
+## Your code goes into three pipelines and one method of the Learner
 
-Chapter 14 put code *around* the algorithm.
-This chapter goes inside, still without touching RLlib's source.
+In Chapter 14, you put code *around* the algorithm.
+Now you change what's inside, still without editing RLlib's source.
 
 ![An EnvRunner has a pipeline from the environment to the module and one back; episodes go through a third pipeline into the Learner, where compute_loss_for_module turns a batch into a loss; weights go back to the module](../img/ch22_inside_rllib.svg)
 
-Each pipeline is a list of connectors, and RLlib's own are ordinary classes.
-The first world is a courier's day: eight addresses form a ring, with a parcel for each but the one where the day begins.
-Build an algorithm for it, and read the three lists:
+Each pipeline is a list of connectors, and RLlib's own are ordinary classes, just like yours.
+
+In the first environment, eight addresses form a ring, and a courier starts at one of them, with a package for each of the other seven.
+The next cells build PPO for it and print the three lists of connectors.
 """
 
 
 # %%
 def ppo(env, **training):
-    """Return PPO for a small world, played in this process: ten environments, 500 steps an iteration."""
+    """Return PPO for a small environment: this process samples 500 steps per iteration, in ten copies of it."""
     training = {"lr": 0.005, "gamma": 0.95, "minibatch_size": 100} | training
+    training = {"vf_clip_param": 1e4} | training  # effectively no limit, as in Chapter 11
     return (
         PPOConfig()
         .environment(env)
         .env_runners(num_env_runners=0, num_envs_per_env_runner=10)
         .training(train_batch_size_per_learner=500, num_epochs=8, lambda_=0.95, **training)
-        .training(use_kl_loss=False)  # the clip alone keeps steps small, as in chapter 10
+        .training(use_kl_loss=False)  # clipping the ratio keeps the updates small enough, as in Chapter 10
         .debugging(seed=0, log_sys_usage=False)
     )
 
 
 def courier(module, **training):
-    """Return PPO for the courier, with a module of this class; it counts wasted trips."""
+    """Return PPO for the courier, with a module of this class; it logs wasted trips."""
     config = ppo(Courier, **training).rl_module(rl_module_spec=RLModuleSpec(module_class=module))
-    return config.callbacks(on_episode_end=note_wasted)
+    return config.callbacks(on_episode_end=log_wasted)
 
 
 # %% tags=["demo"]
@@ -104,37 +108,37 @@ with built(courier(Scorer)) as algo:
 
 # %% [markdown]
 r"""
-Your own connector comes first in the pipeline to the module.
-On the way back it comes just before `NormalizeAndClipActions`, and sees the actions as the module drew them.
-In the learner it follows `AddOneTsToEpisodesAndTruncate`, which you will meet below.
+In the env-to-module pipeline, your connectors come first.
+In the [module-to-env pipeline](../docs/glossary.md#module-to-env-pipeline), they come just before `NormalizeAndClipActions`, and see the actions as sampled.
+In the [learner pipeline](../docs/glossary.md#learner-pipeline), they come right after `AddOneTsToEpisodesAndTruncate`, which you'll meet below.
 
-In this chapter you mostly write **one method**, as a function whose first argument is the object; the next cell puts it into a class.
+You'll mostly write **one method**, as a function whose first argument is `self`, and a later cell puts it into a class.
 
-## A mask forbids, and saves what learning would spend
+## A mask makes invalid actions impossible
 
-For the courier an action is the next address.
-A trip to a waiting address costs 1/8 for each house on the way; any other is wasted and costs 1.
-An observation, `batch[Columns.OBS]`, is a dict: `"seen"`, what waits and where the courier is, and `"mask"`, 1 for each waiting address.
+The courier's action is the next address.
+A trip to an address that still waits costs 1/8 for each house on the way; any other trip is wasted and costs 1.
+The observation in `batch[Columns.OBS]` is a dict: `"seen"` says which addresses wait and where the courier is, and `"mask"` is 1 for each address that waits.
 
-The module `Scorer` is ready: `self.score` turns `"seen"` into a score for each address.
-Its `_forward` ignores the mask.
-So PPO has to *learn* which trips are wasted, in each situation.
-A **mask** says it once: set the score of a forbidden action so low that its probability is 0.
+The `Scorer` module has a network, `self.score`, that turns `"seen"` into logits, one per address.
+It ignores the mask, so PPO must *learn* which trips are wasted.
+With [**action masking**](../docs/glossary.md#action-masking), the logit of every invalid action is so low that its probability is 0.
 
-Write `masked`, the better `_forward`.
-It returns a dict with the scores under `Columns.ACTION_DIST_INPUTS`.
-Scores of waiting addresses stay as `self.score` gives them.
-Leave the batch as it is, because the critic reads it too.
-Be ready for a mask of nothing but zeros: at the end of a day nothing waits, and RLlib still asks once more.
+Write `masked`, a better `_forward`, which returns a dict with the logits under `Columns.ACTION_DIST_INPUTS`:
+
+- An address that doesn't wait has probability 0; among the others, the probabilities stay as they were.
+- All logits are finite, even if nothing waits: RLlib also runs the module on the last observation of a day.
+- The batch stays unchanged, because the critic reads it, too.
 """
 
 
 # %%
 def masked(self, batch, **kwargs):
-    """Return {Columns.ACTION_DIST_INPUTS: scores}, shape [B, addresses]; none that is masked can be drawn."""
+    """Return {Columns.ACTION_DIST_INPUTS: logits}, finite, of shape [B, addresses]; an address whose mask is 0 is never chosen."""
     ### BEGIN SOLUTION
-    scores = self.score(batch[Columns.OBS]["seen"])
-    return {Columns.ACTION_DIST_INPUTS: scores.masked_fill(batch[Columns.OBS]["mask"] == 0, -1e9)}
+    logits = self.score(batch[Columns.OBS]["seen"])
+    lowest = torch.finfo(logits.dtype).min
+    return {Columns.ACTION_DIST_INPUTS: logits.masked_fill(batch[Columns.OBS]["mask"] == 0, lowest)}
     ### END SOLUTION
 
 
@@ -143,19 +147,26 @@ check("masked", masked)
 
 # %% [markdown] tags=["solution"]
 r"""
-The same `_forward` must serve the EnvRunner and the learner.
-A mask that works only while acting gives the learner another $\log \pi$ for the same action, so the ratio is wrong before the first step.
+`-1e9` is low enough, too, but float16 can't hold it: there, `masked_fill` raises an error, and subtracting 1e9 gives minus infinity.
+`torch.finfo(logits.dtype).min` fits every type.
+
+The EnvRunner and the Learner must use the same `_forward`.
+If the mask applied only when acting, the Learner would compute another $\log \pi$ for the same action, and the ratio would be wrong before the first gradient step.
 """
 
 # %% [markdown]
 r"""
-**Predict:** how many trips a day does the courier without a mask waste in the first iteration, and how many iterations pass until it wastes none?
+**Predict:** at first, a policy without a mask chooses among the eight addresses almost at random, for at most 30 trips per day.
+How many of them does it waste in the first iteration?
 """
+
+# %% tags=["demo"]
+predict("wasted_trips", ...)  # wasted trips per day
 
 
 # %%
 class Masked(Scorer):
-    """Scores only addresses that wait."""
+    """Chooses only addresses that wait."""
 
     _forward = masked
 
@@ -172,13 +183,15 @@ if passed("masked"):
     iterations = budget(20, 4)
     days = {name: train(courier(kind), iterations)[0] for name, kind in [("no mask", Scorer), ("masked", Masked)]}
     figure, both = plt.subplots(1, 2, figsize=(9, 2.8), constrained_layout=True)
-    draw({name: day["wasted"] for name, day in days.items()}, "What the mask saves", "wasted trips a day", both[0])
-    draw({name: day["episode_return_mean"] for name, day in days.items()}, "and what it earns", "mean return", both[1])
+    draw({name: day["wasted"] for name, day in days.items()}, "Wasted trips", "trips per day", both[0])
+    draw({name: day["episode_return_mean"] for name, day in days.items()}, "Return", "mean return", both[1])
+    display(measured("wasted_trips", days["no mask"]["wasted"].iloc[0]))
 
 # %% [markdown]
 r"""
-The best possible day is one round of seven houses, a return of $-7/8$.
-With the mask, all training goes into the order of the addresses; without it, most goes into avoiding wasted trips, longer than quick mode runs.
+The best day is one round of seven houses, with a return of $-7/8$.
+With the mask, the policy only has to learn the order of the addresses.
+Without it, the policy must first learn to avoid wasted trips, and quick mode ends before that's done.
 """
 
 # %%
@@ -193,42 +206,46 @@ quiz("why_not_infinity", why_not_infinity)
 r"""
 ## A loss of your own is one method of the Learner
 
-For each minibatch the **Learner** calls the module's `forward_train`, hands the result to `compute_loss_for_module`, and takes a gradient step on the number that comes back.
-*Simple policy optimization* (Xie et al. 2025) does not clip.
-It puts a price on every step away from a ratio of 1, higher where the advantage is larger:
+For each minibatch, the **Learner** calls the module's `forward_train`, passes its output to `compute_loss_for_module`, and takes a gradient step on the loss that this method returns.
 
-$$L = \frac{1}{N} \sum_i \Bigl[ - r_i A_i + \frac{|A_i|}{2 \epsilon} (r_i - 1)^2 + c\,(v_i - g_i)^2 \Bigr] \qquad \text{with} \qquad r_i = \exp\bigl(\log \pi_\theta(a_i) - \log \pi_{old}(a_i)\bigr)$$
+[Simple policy optimization](../docs/glossary.md#spo) (SPO, Xie et al. 2025) doesn't clip the ratio.
+Instead, it adds a penalty for every step whose ratio moves away from 1, in proportion to the advantage:
 
-For a positive advantage, gain minus price is largest at $r = 1 + \epsilon$, where PPO's clip begins; for a negative one, at $1 - \epsilon$.
-Past that point the gradient pulls the ratio back, while PPO's clipped ratio has no gradient there.
+$$L = \frac{1}{N} \sum_i \Bigl[ - r_i A_i + \frac{|A_i|}{2 \epsilon} (r_i - 1)^2 + c\,(v_i - g_i)^2 \Bigr]$$
 
-This is where the method finds each part:
+$$r_i = \exp\bigl(\log \pi_\theta(a_i) - \log \pi_{old}(a_i)\bigr)$$
+
+For a positive advantage, the gain $r A$ minus the penalty is largest at $r = 1 + \epsilon$, where PPO's clip begins; for a negative one, it's largest at $1 - \epsilon$.
+Beyond that point, SPO's gradient pulls the ratio back, while PPO's gradient is 0.
 
 | in the formula | in RLlib |
 |---|---|
-| scores behind $\pi_\theta$ | `fwd_out[Columns.ACTION_DIST_INPUTS]` |
-| the distribution | `module.get_train_action_dist_cls().from_logits(scores)`, which has `logp(actions)` |
+| logits behind $\pi_\theta$ | `fwd_out[Columns.ACTION_DIST_INPUTS]` |
+| the distribution | `module.get_train_action_dist_cls().from_logits(logits)`, which has `logp(actions)` |
 | $a_i$, $\log \pi_{old}(a_i)$ | `batch[Columns.ACTIONS]`, `batch[Columns.ACTION_LOGP]` |
 | $A_i$, $g_i$ | `batch["advantages"]`, `batch["value_targets"]` |
 | $v_i$ | `module.compute_values(batch)` |
 | $\epsilon$, $c$ | `config.clip_param`, `config.vf_loss_coeff` |
 
-One thing is not in the formula: to estimate what comes after the last step, `AddOneTsToEpisodesAndTruncate` adds a row after every episode.
-Such a row never happened and must not count: `batch[Columns.LOSS_MASK]` is True for the $N$ rows that did happen.
+One detail isn't in the formula.
+To estimate what comes after the last step, `AddOneTsToEpisodesAndTruncate` adds a row to every episode.
+It never happened and must not count: the [loss mask](../docs/glossary.md#loss-mask), `batch[Columns.LOSS_MASK]`, is True for the $N$ rows that did happen.
+
+Write `own_loss`, which returns $L$ as a tensor with one number.
 """
 
 
 # %%
 def own_loss(self, *, module_id, config, batch, fwd_out):
-    """Return the loss of simple policy optimization with a critic, a tensor with one number (Xie et al. 2025, eq. 18)."""
+    """Return the loss of simple policy optimization with a critic, a tensor with one number (Xie et al. 2025)."""
     module = self.module[module_id].unwrapped()
     ### BEGIN SOLUTION
     dist = module.get_train_action_dist_cls().from_logits(fwd_out[Columns.ACTION_DIST_INPUTS])
     ratio = torch.exp(dist.logp(batch[Columns.ACTIONS]) - batch[Columns.ACTION_LOGP])
     a = batch["advantages"]
-    price = a.abs() / (2 * config.clip_param) * (ratio - 1) ** 2
-    miss = (module.compute_values(batch) - batch["value_targets"]) ** 2
-    each = -ratio * a + price + config.vf_loss_coeff * miss
+    penalty = a.abs() / (2 * config.clip_param) * (ratio - 1) ** 2
+    error = (module.compute_values(batch) - batch["value_targets"]) ** 2
+    each = -ratio * a + penalty + config.vf_loss_coeff * error
     return each[batch[Columns.LOSS_MASK]].mean()
     ### END SOLUTION
 
@@ -238,9 +255,12 @@ check("own_loss", own_loss)
 
 # %% [markdown] tags=["solution"]
 r"""
-RLlib's PPO averages the same way; look for `possibly_masked_mean` in its source.
-To keep PPO's loss and only *add* a term, call `super().compute_loss_for_module(...)` in the class and add to its result.
-Your own number reaches the method through `.learners(learner_config_dict={"weight": 0.1})` and `config.learner_config_dict["weight"]`.
+RLlib's PPO averages in the same way; look for `possibly_masked_mean` in its source.
+To keep PPO's loss and only *add* a term, call `super().compute_loss_for_module(...)` in the class and add the term to its result.
+A number of your own, such as the term's weight, reaches the method through `.learners(learner_config_dict={"weight": 0.1})` and `config.learner_config_dict["weight"]`.
+
+PPO's method also logs what you read in Chapter 11, such as `vf_explained_var`.
+Yours logs nothing unless you call `self.metrics.log_value((module_id, "a name"), number)`.
 """
 
 
@@ -255,30 +275,30 @@ class OwnLearner(PPOTorchLearner):
 if passed("masked") and passed("own_loss"):
     config = courier(Masked).learners(learner_class=OwnLearner)
     rounds = {"PPO's loss": days["masked"], "your loss": train(config, iterations)[0]}
-    draw({name: day["episode_return_mean"] for name, day in rounds.items()}, "The same module, two losses", "mean return")
+    draw({name: day["episode_return_mean"] for name, day in rounds.items()}, "One module, two losses", "mean return")
 
 # %% [markdown]
 r"""
-Everything else is as before: EnvRunners, connectors, advantages, minibatches.
-One seed on one small problem does not say which loss is better; [chapter 13](ch13_algorithms.ipynb) shows how to compare.
+Everything else is as before: EnvRunners, connectors, advantages, and minibatches.
+One seed on one small problem doesn't tell you which loss is better; [Chapter 13](ch13_algorithms.ipynb) shows how to compare.
 
-## A learner connector changes what is learned, not what is reported
+## A learner connector changes the rewards that the learner sees, not the reported return
 
-The second world is a greenhouse that you water ten times a day with 0 to 40 litres.
-It pays minus the litres too many or too few, so a reward lies between 0 and −40.
-PPO's critic has trouble with numbers of that size: by default RLlib clips its squared error at 10, `vf_clip_param`, and a clipped error has no gradient.
+The second environment is a greenhouse that you water ten times per day, with 0 to 40 liters each time.
+The reward is minus the number of liters too many or too few.
+With its default settings, PPO's critic can't learn from such numbers: a squared error above `vf_clip_param=10` has no gradient (Chapter 11).
 
-Smaller rewards help, but the result should still be in litres.
-A connector in the learner's pipeline gets an episode after the EnvRunner has reported its return:
+So far, we've raised that limit.
+You can also divide the rewards and still report returns in liters, because the learner pipeline gets an episode after the EnvRunner has computed its return:
 """
 
 
 # %%
 class Divide(ConnectorV2):
-    """Divides all rewards of the episodes from which the learner learns."""
+    """Divides all rewards of the episodes that the learner learns from."""
 
     def __call__(self, *, batch, episodes, **kwargs):
-        """Return the batch as it is, and change the episodes."""
+        """Change the episodes, and return the batch unchanged."""
         for episode in self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False):
             rewards = episode.get_rewards() / 40
             episode.set_rewards(new_data=rewards, at_indices=slice(0, len(rewards)))
@@ -286,31 +306,63 @@ class Divide(ConnectorV2):
 
 
 def greenhouse():
-    """Return PPO for the greenhouse: an amount is right or wrong at once, so nothing later counts."""
-    return ppo(Greenhouse, gamma=0.0).rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))
+    """Return PPO for the greenhouse: each reward depends on one action alone, so gamma is 0."""
+    config = ppo(Greenhouse, gamma=0.0, lr=0.003, vf_clip_param=10)  # RLlib's default limit
+    return config.rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32], vf_share_layers=False))
 
-
-# %% tags=["demo"]
-gardens, gardeners = {}, {}
-for name, config in [("as it comes", greenhouse()), ("divided", greenhouse().learners(learner_connector=lambda *_: Divide()))]:
-    with built(config) as algo:
-        results = [algo.train() for _ in range(budget(9, 4))]
-        gardens[name] = [each["learners"]["default_policy"]["vf_explained_var"] for each in results]
-        gardeners[name] = algo.env_runner.module
-    print(f"{name:12} mean return at the end: {results[-1]['env_runners']['episode_return_mean']:.0f} litres")
-axes = draw(gardens, "How much of the rewards the critic explains", "explained variance")
-axes.set_ylim(-1, 1);
 
 # %% [markdown]
 r"""
-A critic that explains nothing stays near 0, as both do in quick mode; a perfect one reaches 1.
-With more iterations either training may collapse, so the last return need not be the best.
-Both results are in litres, because the EnvRunner reports before the learner's pipeline begins.
+In Chapter 11, an explained variance near 0 meant that the critic wasn't learning.
+Here, it may mean something else.
+The critic doesn't see the action, and while the policy explores, one observation leads to many different rewards.
+Even a *perfect* critic, which knows the mean reward for every observation, can't predict those differences.
 
-There is one exception.
-If a batch cuts an episode in two, RLlib reports it when it ends, after the learner has seen its first half.
-With `num_env_runners=0` both share the episode's object, so the reported return includes a divided half; remote EnvRunners send copies and report the true return.
-Here every batch holds whole days, so nothing is cut.
+**Predict:** in the first iteration, the policy chooses amounts almost at random.
+What is the explained variance of the perfect critic?
+"""
+
+# %% tags=["demo"]
+predict("perfect_critic", ...)  # from 0 to 1
+
+
+# %% tags=["demo"]
+def watch_critic(config, scale=1):
+    """Return the errors (in liters) and explained variances of a critic and of a perfect one, a row per iteration, and the module."""
+    table = []
+    with built(config) as algo:
+        for _ in range(budget(6, 4)):
+            least, most = perfect_critic(algo.env_runner.module)  # for the policy that samples next
+            result = algo.train()
+            critic = result["learners"]["default_policy"]
+            row = {"error": scale * critic["vf_loss_unclipped"] ** 0.5, "explained": critic["vf_explained_var"]}
+            table.append(row | {"least": least, "most": most, "return": result["env_runners"]["episode_return_mean"]})
+        return pandas.DataFrame(table), algo.env_runner.module
+
+
+# %% tags=["demo"]
+default, _ = watch_critic(greenhouse())
+divided, gardener = watch_critic(greenhouse().learners(learner_connector=lambda *_: Divide()), scale=40)
+figure, both = plt.subplots(1, 2, figsize=(9, 2.8), constrained_layout=True)
+errors = {"default": default["error"], "divided": divided["error"], "perfect critic": divided["least"]}
+draw(errors, "Error of the critic", "root mean square, liters", both[0])
+explained = {"default": default["explained"], "divided": divided["explained"], "perfect critic": divided["most"]}
+axes = draw(explained, "What the critic explains", "explained variance", both[1])
+axes.set_ylim(-0.5, 1)
+for name, table in [("default", default), ("divided", divided)]:
+    print(f"{name}: the mean return is {table['return'].iloc[-1]:.0f} liters in the last iteration")
+measured("perfect_critic", divided["most"].iloc[0])
+
+# %% [markdown]
+r"""
+At first, even a perfect critic explains hardly any of the variance.
+So compare an explained variance with this ceiling, not with 1, or look at the error.
+With the default limit, the error starts far above that of the perfect critic, because hardly any step has a gradient, and it shrinks only as the policy improves.
+With divided rewards, the critic is nearly perfect from the start.
+RLlib's explained variance fluctuates, because it comes from a single minibatch; it even includes the rows that never happened.
+
+Both returns are in liters.
+With `num_env_runners=0`, that's certain only if no batch cuts an episode in two, as here: EnvRunner and Learner share the episode, so its first half would be divided before RLlib adds up the return.
 """
 
 # %%
@@ -323,33 +375,40 @@ quiz("what_the_result_reports", what_the_result_reports)
 
 # %% [markdown]
 r"""
-## A continuous action is stretched on its way out
+## RLlib rescales a continuous action before the environment gets it
 
-Serve the gardener without RLlib, as in [chapter 11](ch11_rllib_ppo.ipynb).
-The network returns the mean of a normal distribution, and the logarithm of its deviation; for an action of several numbers, first all means.
+Now serve this policy without RLlib, as in Chapter 11.
+The network returns the mean of a normal distribution and the logarithm of its deviation; if an action has several numbers, all means come first.
 The best action is the mean.
 
-**Predict** the litres for the driest, brightest day, from the mean alone:
+**Predict:** on the driest, brightest day, the plants need 40 liters.
+Which mean does a well-trained network return?
 """
 
 # %% tags=["demo"]
+predict("network_mean", ...)  # the mean that the network returns
+
+# %% tags=["demo"]
 dry_and_bright = torch.tensor([[1.0, 1.0]])
-print(gardeners["divided"].forward_inference({"obs": dry_and_bright})["action_dist_inputs"].detach().numpy().round(2))
+mean, log_deviation = gardener.forward_inference({"obs": dry_and_bright})["action_dist_inputs"][0].tolist()
+print(f"mean {mean:.2f}, logarithm of the deviation {log_deviation:.2f}")
+measured("network_mean", mean)
 
 # %% [markdown]
 r"""
-The plants need 40 litres, and the network's mean is a number around 1, or less while it has much to learn.
-The network is right all the same, because `NormalizeAndClipActions` follows it: with `normalize_actions=True`, the default, RLlib takes −1 for the space's `low` and 1 for its `high`, stretches the values between, and clips the rest.
-If any bound is infinite, the action stays unchanged.
-Outside RLlib, that is your job.
+The mean is a number around 1, or less while the network still has much to learn.
+That's right, because `NormalizeAndClipActions` follows.
+By default (`normalize_actions=True`), RLlib [unsquashes](../docs/glossary.md#unsquash) the action: it maps −1 to the space's `low` and 1 to its `high`, interpolates linearly, and clips the result to the bounds.
+If any bound is infinite, RLlib leaves the whole action unchanged.
 
-Write `unsquash`: it turns an observation into the action that RLlib would send to the environment with `explore=False`.
+Write `unsquash`, which takes the network, an observation, and the action space, a `Box` of floats with the shape [n].
+It returns the action that RLlib would send to the environment with `explore=False`.
 """
 
 
 # %%
 def unsquash(network, obs, space):
-    """Return the best action for one observation, an array with the shape of the Box `space`, in its units."""
+    """Return the best action for one observation, of shape [n], in the units of the Box `space`."""
     ### BEGIN SOLUTION
     said = network.forward_inference({Columns.OBS: torch.as_tensor(obs)[None]})[Columns.ACTION_DIST_INPUTS][0]
     mean = said[: len(said) // 2].detach().numpy()
@@ -364,64 +423,73 @@ check("unsquash", unsquash)
 
 # %% [markdown] tags=["solution"]
 r"""
-`unsquash_action` from `ray.rllib.utils.spaces.space_utils` is what RLlib calls, and you may call it, too.
-`network.get_inference_action_dist_cls().from_logits(said).to_deterministic().sample()` gives the best action for every kind of distribution: here the mean.
+RLlib calls `unsquash_action` from `ray.rllib.utils.spaces.space_utils`, and you may call it, too.
+`network.get_inference_action_dist_cls().from_logits(said).to_deterministic().sample()` gives the best action for every kind of distribution; here, it's the mean.
 """
 
 # %% tags=["demo"]
 if passed("unsquash"):
-    house, totals = Greenhouse(), {"RLlib's means": 0.0, "unsquashed": 0.0}
+    house, totals = Greenhouse(), {"the network's means": 0.0, "unsquashed": 0.0}
     for name in totals:
         obs, _ = house.reset(seed=1)
         for _ in range(10):
-            action = unsquash(gardeners["divided"], obs, house.action_space)
-            if name == "RLlib's means":
-                action = 2 * action / 40 - 1  # what you would send without the stretching
+            action = unsquash(gardener, obs, house.action_space)
+            if name == "the network's means":
+                action = 2 * action / 40 - 1  # what you would send if you didn't unsquash
             obs, reward, *_ = house.step(action)
             totals[name] += reward
-    print({name: f"{total:.0f} litres off" for name, total in totals.items()})
+    print({name: f"{-total:.0f} liters off" for name, total in totals.items()})
 
 # %% [markdown]
 r"""
-## Without a memory the pole falls
+## A policy that sees one observation can't tell whether the pole is falling
 
-So far each policy chose from one observation.
-The third world is CartPole *without its velocities*: the pole leans, but is it falling or rising?
-One look cannot tell.
-Two can, and there are two places to keep the first.
+So far, every policy has chosen its action from a single observation.
+The third environment is CartPole *without its velocities*: you see that the pole leans, but not whether it's falling.
+This [partial observability](../docs/glossary.md#partial-observability) ends if you add the previous observation, which you can keep in two places:
 
-- **In the observation.** Gymnasium's `FrameStackObservation(env, 2)` returns the last two.
-  RLlib's own `FrameStackingEnvToModule` does that for images, whose last dimension is 1.
-- **In the module.** A *stateful* module returns a `STATE_OUT` with its scores.
-  RLlib keeps it in the episode and passes it back as `STATE_IN` in the next step; in an episode's first step it passes what `get_initial_state()` returns.
+- **In the observation.** Gymnasium's `FrameStackObservation` does such [frame stacking](../docs/glossary.md#frame-stacking) for any environment, and RLlib's `FrameStackingEnvToModule` does it for images whose last dimension is 1.
+- **In the module.** A [stateful module](../docs/glossary.md#stateful-module) returns a state, `STATE_OUT`, with its logits.
+  RLlib stores it in the episode and passes it back as `STATE_IN` at the next step; at the first step, it passes what `get_initial_state()` returns.
   An LSTM is such a module: `DefaultModelConfig(use_lstm=True)`.
 
-The module here, `TwoLooks`, has the simplest memory there is: its state is the previous observation.
-`self.score` scores two looks, $2n$ numbers: the newest observation first, then the one before.
+Here are stacked observations, after a reset and after one step:
+"""
 
-A stateful module reads *sequences*.
-Observations have the shape [B, T, n]: in an EnvRunner T is 1, and in the learner it is up to `max_seq_len`, since the learner reads whole stretches of an episode at once.
-The incoming state belongs before the **first** step of each sequence: `batch[Columns.STATE_IN]["before"]`, shape [B, n].
-Every later step finds its earlier look in the sequence itself.
+# %% tags=["demo"]
+stacking = gymnasium.wrappers.FrameStackObservation(Blind(), 2)
+print(stacking.reset(seed=1)[0].round(3).tolist())
+print(stacking.step(1)[0].round(3).tolist())
 
-Write `remembers`, its `_forward`.
-It returns three things:
+# %% [markdown]
+r"""
+A reset fills both places with the first observation.
 
-- `Columns.ACTION_DIST_INPUTS`: the scores of each step, shape [B, T, actions];
-- `Columns.EMBEDDINGS`: both looks of each step, shape [B, T, 2n], which the critic reads;
-- `Columns.STATE_OUT`: `{"before": ...}` for the step that follows the sequence, shape [B, n].
+In the `TwoObservations` module, the state is the previous observation, or zeros at the start.
+`self.score` takes $2n$ numbers: the current observation, and then the previous one.
+
+A stateful module reads *sequences* of observations, shape [B, T, n].
+In an EnvRunner, T is 1.
+In the Learner, T is `max_seq_len`: RLlib cuts episodes into sequences of this length and pads the last one with zeros, which the loss mask leaves out.
+The incoming state, `batch[Columns.STATE_IN]["before"]` of shape [B, n], precedes only the **first** step of each sequence.
+
+Write `remembers`, the `_forward` of this module, which returns a dict with three entries:
+
+- `Columns.ACTION_DIST_INPUTS`: the logits of each step, shape [B, T, actions];
+- `Columns.EMBEDDINGS`: both observations of each step, shape [B, T, 2n], for the critic;
+- `Columns.STATE_OUT`: `{"before": ...}` for the step after the sequence, shape [B, n].
 """
 
 
 # %%
 def remembers(self, batch, **kwargs):
-    """Return scores, embeddings and the state that comes out, for sequences of observations of shape [B, T, n]."""
+    """Return the logits, the embeddings, and the outgoing state for sequences of observations, shape [B, T, n]."""
     ### BEGIN SOLUTION
     obs = batch[Columns.OBS]
     earlier = torch.cat([batch[Columns.STATE_IN]["before"][:, None], obs[:, :-1]], dim=1)
-    looks = torch.cat([obs, earlier], dim=-1)
+    pairs = torch.cat([obs, earlier], dim=-1)
     state = {"before": obs[:, -1]}
-    return {Columns.ACTION_DIST_INPUTS: self.score(looks), Columns.EMBEDDINGS: looks, Columns.STATE_OUT: state}
+    return {Columns.ACTION_DIST_INPUTS: self.score(pairs), Columns.EMBEDDINGS: pairs, Columns.STATE_OUT: state}
     ### END SOLUTION
 
 
@@ -430,14 +498,14 @@ check("remembers", remembers)
 
 # %% [markdown] tags=["solution"]
 r"""
-The check reads each sequence twice, whole and step by step, and expects the same scores.
-That is the contract of a stateful module: the learner must see what the EnvRunner saw, or PPO's ratio compares two different policies.
+The check reads each sequence twice, as a whole and step by step, and expects the same logits.
+That's the contract of a stateful module: the Learner must see what the EnvRunner saw, or PPO's ratio compares two different policies.
 """
 
 
 # %%
-class Remembers(TwoLooks):
-    """Sees the newest observation, and remembers the one before."""
+class Remembers(TwoObservations):
+    """Sees the current observation and remembers the previous one."""
 
     _forward = remembers
 
@@ -446,7 +514,7 @@ def cartpole(env, spec=None):
     """Return PPO for a CartPole, with the default network or the module of a spec."""
     small = DefaultModelConfig(fcnet_hiddens=[32, 32], vf_share_layers=False)
     how = {"rl_module_spec": spec} if spec else {"model_config": small}
-    config = ppo(env, lr=0.003, gamma=0.98, minibatch_size=200, vf_clip_param=1e4, grad_clip=0.5)
+    config = ppo(env, lr=0.003, gamma=0.98, minibatch_size=200, grad_clip=0.5)
     return config.training(train_batch_size_per_learner=1000).rl_module(**how)
 
 
@@ -455,21 +523,30 @@ tune.register_env("two frames", lambda config: gymnasium.wrappers.FrameStackObse
 
 # %% [markdown]
 r"""
-**Predict** the order of the three curves.
+The next cell trains policies with one observation, with two stacked ones, and with a state, which takes up to a minute.
+
+**Predict:** an episode ends after at most 200 steps.
+What mean return does the policy with one observation reach in the last iteration?
 """
+
+# %% tags=["demo"]
+predict("one_observation", ...)  # mean return
 
 # %% tags=["demo"]
 if passed("remembers"):
     stacked = cartpole("two frames").env_runners(env_to_module_connector=lambda *_: FlattenObservations())
-    poles = {"one look": cartpole(Blind), "two frames": stacked, "remembers": cartpole(Blind, spec)}
-    poles = {name: train(config, budget(25, 3))[0]["episode_return_mean"] for name, config in poles.items()}
-    draw(poles, "CartPole without velocities, 200 steps at most", "mean return")
+    configs = {"one observation": cartpole(Blind), "stacked": stacked, "stateful": cartpole(Blind, spec)}
+    poles = {}
+    for name in track(configs, "training three policies"):
+        poles[name] = train(configs[name], budget(25, 3))[0]["episode_return_mean"]
+    draw(poles, "CartPole without velocities, at most 200 steps", "mean return")
+    display(measured("one_observation", poles["one observation"].iloc[-1]))
 
 # %% [markdown]
 r"""
-With one look the curve rises at first and then, beyond quick mode, levels off: more training does not help, because the data lack what is missing.
-The other two get the same two looks, one from the environment and one from its state.
-When a curve stalls, the learning rate is often not to blame: ask what the policy can *see*.
+With one observation, the curve rises at first and then, beyond quick mode, levels off: training can't replace information that isn't in the data.
+The other two policies act on the same pairs of observations.
+When a curve levels off, ask what the policy can *see* before you change the learning rate.
 """
 
 # %%
@@ -482,44 +559,45 @@ quiz("who_carries_the_state", who_carries_the_state)
 
 # %% [markdown]
 r"""
-## A test can run beside the training
+## Evaluation can run in parallel with training
 
-`evaluation_interval=2` tests in every second iteration, and training waits for the test.
-With `evaluation_parallel_to_training=True` both run at the same time, the test in an EnvRunner of its own.
-The price: the test plays with the weights from *before* the iteration it runs beside.
-`evaluation_duration` is a number of episodes here; `"auto"` plays for as long as the training takes, which may be too short for a long episode to end.
+With `evaluation_interval=2`, RLlib evaluates the policy in every second iteration, and training waits.
+With `evaluation_parallel_to_training=True`, both run at the same time, in separate EnvRunners.
+The catch is that RLlib evaluates the weights from the *start* of that iteration.
+
+`evaluation_duration` is a number of episodes here.
+With `"auto"`, the evaluation runs for as long as the training iteration, which may be too short for a long episode to end.
 """
 
 # %% tags=["demo"]
 if passed("remembers"):
-    test = {"evaluation_interval": 2, "evaluation_num_env_runners": 1, "evaluation_duration": 10}
-    beside = {"evaluation_parallel_to_training": True, "evaluation_config": {"explore": False}}
+    how = {"evaluation_interval": 2, "evaluation_num_env_runners": 1, "evaluation_duration": 10}
+    parallel = {"evaluation_parallel_to_training": True, "evaluation_config": {"explore": False}}
     rows = []
-    with built(cartpole(Blind, spec).evaluation(**test, **beside)) as algo:
+    with built(cartpole(Blind, spec).evaluation(**how, **parallel)) as algo:
         for iteration in range(1, budget(8, 2) + 1):
             result = algo.train()
             row = {"seconds": result["time_this_iter_s"], "training": result["env_runners"]["episode_return_mean"]}
             if iteration % 2 == 0:
-                row |= {"test": result["evaluation"]["env_runners"]["episode_return_mean"]}
+                row |= {"evaluation": result["evaluation"]["env_runners"]["episode_return_mean"]}
             rows.append(row)
     display(pandas.DataFrame(rows, index=pandas.RangeIndex(1, len(rows) + 1, name="iteration")).round(2))
 
 # %% [markdown]
 r"""
-Compare the seconds of iterations with and without a test.
-On two cores, training and test compete for the processors; on a cluster each has its own.
+Compare the seconds with and without an evaluation.
+On two cores, training and evaluation compete for the CPUs; on a cluster, each has its own.
 
-## Two nodes hold one EnvRunner each, because each has one simulator
+## A custom resource puts one EnvRunner on each of two nodes
 
-Your notebook is connected to three nodes: the head with one CPU, and `west` and `east` with two CPUs and one `sim` each.
-Say `sim` is a simulator licence, or a camera, that only these two machines have.
+Your notebook is connected to three nodes: the head with one CPU, and `west` and `east` with two CPUs and one `sim`, a simulator license, each.
 
-An EnvRunner asks for one CPU and nothing else.
-**Predict:** on which nodes would two run if you said nothing more?
+By default, an EnvRunner requests one CPU and nothing else, so two of them may share a node, and one may run on the head.
+`.env_runners(...)` can request more for each of them, with `num_cpus_per_env_runner`, a number, and `custom_resources_per_env_runner`, a dict.
 
-Two settings of `.env_runners(...)` say more: `num_cpus_per_env_runner`, a number, and `custom_resources_per_env_runner`, a dict.
-Write `two_nodes`: it changes a config so that two EnvRunners run, one on `west` and one on `east`.
-The check starts two small actors that ask Ray for what your EnvRunners would ask for, and looks where each runs.
+Write `two_nodes`, which takes a config and returns it with two EnvRunners, one of which must run on `west` and the other on `east`; the other settings stay.
+The check starts two actors with the same requests and looks where they run.
+If one of them finds no node, that takes 15 seconds.
 """
 
 
@@ -538,28 +616,29 @@ check("two_nodes", two_nodes)
 if passed("two_nodes"):
     with built(two_nodes(courier(Scorer))) as algo:
         homes = algo.env_runner_group.foreach_env_runner(node_here, local_env_runner=False)
-        print("the real EnvRunners run on", sorted(node_names()[home] for home in homes))
+        print("The real EnvRunners run on", sorted(node_names()[home] for home in homes))
 
 # %% [markdown] tags=["solution"]
 r"""
-Two runners that ask for one CPU each run wherever Ray finds room, the head included, and may share a node.
-For learners there is `custom_resources_per_learner`, and for the algorithm's own process, in a Tune trial, `custom_resources_for_main_process`.
+A node that has room for only one EnvRunner can't run both, and the head has no `sim` at all.
+For learners, there is `custom_resources_per_learner`; for the algorithm's own process in a Tune trial, it's `custom_resources_for_main_process`.
 """
 
 # %% [markdown]
 r"""
-Had you said nothing, one EnvRunner could have run on the head.
+## Tune continues a trial from its checkpoint, on another node
 
-## A trial continues from its checkpoint, on another node
+Long training should survive the loss of its machine, and **Tune** can restart it.
+`checkpoint_frequency` is the number of iterations between checkpoints, `max_failures` is the number of restarts allowed, and `storage_path` must be a folder that outlives the node, such as a shared disk or a bucket.
 
-Long training should survive the loss of its machine.
-**Tune** can restart it: `checkpoint_frequency` says how often it saves the trial, `max_failures` how often it may start again, and `storage_path` must be a folder that outlives the node, such as a shared disk or a bucket.
+The trial below requests a `sim`, so it starts on `west` or `east`.
 
-The trial below asks for a `sim`, so it starts on `west` or `east`.
-Right after its third report, the cell kills its node.
-
-**Predict** the column `iteration`.
+**Predict:** the trial saves a checkpoint after every second iteration, and the cell kills its node right after the third report.
+Which iteration does the fourth report say?
 """
+
+# %% tags=["demo"]
+predict("fourth_report", ...)  # iteration
 
 # %% tags=["demo"]
 if passed("remembers"):
@@ -575,14 +654,14 @@ if passed("remembers"):
             callbacks=[witness],
             verbose=0,
         )
-        tune.Tuner("PPO", param_space=config.callbacks(on_train_result=note_node), run_config=running).fit()
+        tune.Tuner("PPO", param_space=config.callbacks(on_train_result=log_node), run_config=running).fit()
     display(pandas.DataFrame(witness.story, index=pandas.RangeIndex(1, len(witness.story) + 1, name="report")))
+    display(measured("fourth_report", witness.story[3]["iteration"]))
 
 # %% [markdown]
 r"""
-The trial had reported its third iteration, but its last checkpoint was of the second.
-So the other node trained and reported the third iteration again.
-A smaller `checkpoint_frequency` loses less and writes more.
+The last checkpoint was from the second iteration, so the other node trained and reported the third one again.
+With a smaller `checkpoint_frequency`, you lose less work and write more files.
 """
 
 # %%
@@ -595,37 +674,38 @@ quiz("what_a_lost_node_costs", what_a_lost_node_costs)
 
 # %% [markdown]
 r"""
-## Five numbers say what is wrong
+## Six numbers show why an algorithm doesn't learn
 
-A colleague has improved the courier's config, and now the courier learns nothing, without an error or a warning.
+A colleague has "improved" the courier's config, and now it learns nothing, without an error or a warning.
 Instead of guessing, look inside.
-`transcript` builds the algorithm, plays 300 steps, takes the batch that the learner would get, trains one iteration, and returns five numbers:
+`transcript` builds the algorithm, samples 300 steps, makes the learner's batch, trains for one iteration, and returns six numbers:
 
-| a fault in | number | should be | what else it may mean |
+| key | what it measures | healthy | otherwise, the fault is |
 |---|---|---|---|
-| `"explore"` | `"explored"`: share of steps in which the action was not the best one | above 0 | |
-| `"env_to_module"` | `"obs gap"`: largest difference between what the module acted on and what the learner gets | 0 | |
-| `"module"` | `"logp gap"`: largest difference of $\log \pi$ between acting and learning, with the same weights | 0 | it follows from an obs gap, and then says nothing about the module |
-| `"learner_connector"` | `"rewards agree"`: correlation of the rewards played and learned | 1 | |
-| `"lr"` | `"weights moved"`: largest change of a weight in an iteration | about `lr` or more | |
+| `"explored"` | fraction of steps whose action wasn't the most probable one | above 0 | `"explore"` |
+| `"obs gap"` | largest difference between what the module acted on and what the learner gets | at most 1e-4 | `"env_to_module"` |
+| `"logp gap"` | largest difference between $\log \pi$ when acting and when learning, with the same weights | at most 1e-4 | `"module"` |
+| `"rewards agree"` | correlation between the sampled rewards and the learner's | at least 0.999 | `"learner_connector"` |
+| `"clamped"` | fraction of steps whose squared critic error is above `vf_clip_param` | at most 0.1 | `"vf_clip_param"` |
+| `"weights moved"` | largest change of any weight | at least 1e-6 | `"lr"` |
 
-Differences below $10^{-4}$ are rounding, even in a correlation that should be 1.
-A weight that moves by less than $10^{-6}$ stands still.
-One fault may hide another: while the learner gets different observations, you cannot blame the module.
+There's one exception: if the learner gets other observations, $\log \pi$ differs as well.
+So the module is at fault only if the observations are healthy.
 
-Write `diagnose`: it takes such a transcript and returns the list of first-column names that are at fault.
+Write `diagnose`, which takes such a transcript, a dict, and returns a list of all faults.
 """
 
 
 # %%
 def diagnose(seen):
-    """Return a list of names of what is at fault, from a dict of the five numbers of a transcript."""
+    """Return a list of the names of all faults, from a dict with the six numbers of a transcript."""
     ### BEGIN SOLUTION
     faults = {
         "explore": seen["explored"] == 0,
         "env_to_module": seen["obs gap"] > 1e-4,
         "module": seen["logp gap"] > 1e-4 and seen["obs gap"] <= 1e-4,
-        "learner_connector": seen["rewards agree"] < 0.99,
+        "learner_connector": seen["rewards agree"] < 0.999,
+        "vf_clip_param": seen["clamped"] > 0.1,
         "lr": seen["weights moved"] < 1e-6,
     }
     return [name for name, found in faults.items() if found]
@@ -637,22 +717,22 @@ check("diagnose", diagnose)
 
 # %% [markdown] tags=["solution"]
 r"""
-A correlation stays 1 when rewards are divided by 40 and becomes −1 when a sign is wrong, so it is a better test than asking whether the rewards are *equal*.
+The correlation stays 1 if rewards are divided by 40, and it becomes −1 if their sign is wrong, so it's a better test than asking whether the rewards are *equal*.
 """
 
 # %% tags=["demo"]
 if passed("diagnose") and passed("masked"):
     seen = transcript(colleague(courier(Scorer)))
     display(pandas.Series(seen).to_frame("the colleague's"))
-    print("at fault:", diagnose(seen))
-    print("yours:   ", diagnose(transcript(courier(Masked))))
+    print("faults:", diagnose(seen))
+    print("yours: ", diagnose(transcript(courier(Masked))))
 
 # %% [markdown]
 r"""
-The mask worked only while acting.
-A connector had turned costs into gains, "because rewards should be positive".
-And the learning rate was $10^{-9}$, to calm a loss that made no sense.
-While the weights stand still, fixing either of the others changes no curve.
+The colleague's mask worked only when acting.
+A connector had turned costs into gains, ten times as large, "because rewards should be positive".
+That put the critic's errors above `vf_clip_param`, which was back at its default.
+And the learning rate was $10^{-9}$; while the weights stand still, no other fix changes the curve.
 """
 
 # %% tags=["demo"]
@@ -662,26 +742,25 @@ stop()
 r"""
 ## What you can do now
 
-- You read RLlib's pipelines, and know where a piece of yours goes.
-- Your mask makes forbidden actions impossible, for acting and for learning.
-- You replaced PPO's loss, and left out the rows that never happened.
-- You gave a module a memory, and saw a task that needs one.
-- You serve continuous actions in the environment's units.
-- You decide where EnvRunners run, test beside the training, and lose a node without losing the training.
-- You look inside an algorithm that learns nothing, and name what is at fault.
+- You can put code into RLlib's pipelines, mask invalid actions, and replace PPO's loss.
+- You can give a module a memory, and recognize a task that needs one.
+- You can serve continuous actions in the environment's units.
+- You can choose where EnvRunners run, and lose a node without losing the training run.
+- You can find out why an algorithm learns nothing.
 
 ## Traps
 
-- **A mask of $-\infty$** ends in NaN as soon as nothing is allowed.
-- **A method that differs between acting and learning** makes every ratio wrong from the first step.
-- **A row after the end of every episode** is in the batch: apply `LOSS_MASK`.
-- **`STATE_OUT` has no time dimension**, and the incoming state belongs only before the first step.
-- **Learner connectors change rewards silently**: the reported returns do not show it.
-- **A checkpoint on the node's own disk** dies with the node.
+- **A mask of minus infinity** gives NaN as soon as no action is valid.
+- **A `_forward` that differs between acting and learning** makes every ratio wrong.
+- **An explained variance near 0** may be all that a perfect critic could reach.
+- **`STATE_OUT` has no time dimension.**
+- **Learner connectors change rewards silently**: the reported returns don't show it.
+- **A checkpoint on the node's own disk** is lost with the node.
 
 ## Read on
 
-- RLlib's guides to [connectors](https://docs.ray.io/en/latest/rllib/connector-v2.html), [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html) and the [Learner](https://docs.ray.io/en/latest/rllib/rllib-learner.html).
+- RLlib's guides to [connectors](https://docs.ray.io/en/latest/rllib/connector-v2.html), [RLModules](https://docs.ray.io/en/latest/rllib/rl-modules.html), and the [Learner](https://docs.ray.io/en/latest/rllib/rllib-learner.html).
+- RLlib's source, in the `ray/rllib` folder of your `site-packages`: `env/single_agent_env_runner.py`, `algorithms/ppo/torch/ppo_torch_learner.py`, `connectors/learner/general_advantage_estimation.py`, and examples such as `examples/rl_modules/action_masking_rl_module.py`.
 - Xie et al., [*Simple Policy Optimization*](https://arxiv.org/abs/2401.16025), ICML 2025.
 - Huang and Ontañón, [*A Closer Look at Invalid Action Masking in Policy Gradient Algorithms*](https://arxiv.org/abs/2006.14171), 2020.
 - [Tune's guide to fault tolerance](https://docs.ray.io/en/latest/tune/tutorials/tune-fault-tolerance.html).

@@ -1,4 +1,4 @@
-"""What chapter 22 hands out: three small worlds, a transcript of an algorithm at work, and probes."""
+"""What chapter 22 gives its learners: three small environments, a transcript of an algorithm at work, and probes."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -9,19 +9,19 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
-# An EnvRunner registers its environment under the same name every time, and Gymnasium warns of that.
+# An EnvRunner registers its environment under the same name every time, and Gymnasium warns about that.
 warnings.filterwarnings("ignore", message=".*Overriding environment rllib-")
-# RLlib's episodes ask the space of rewards about plain numbers when a connector sets them.
+# When a connector sets rewards, RLlib's episodes check whether plain numbers are in the space of rewards.
 warnings.filterwarnings("ignore", message=".*Casting input x to numpy array")
 ADDRESSES = 8
 
 
 class Courier(gymnasium.Env):
-    """A courier with a parcel for each of eight addresses on a ring but the one where the day begins; an action names the next.
+    """A courier on a ring of eight addresses, with a package for each but the one where the day starts; an action is the next address.
 
     An observation is a dict: `seen`, shape [16], says which addresses wait and where the courier is; `mask`, shape [8], is 1
-    for an address that waits. A trip costs an eighth for each house on the way; a trip to an address that does not wait
-    costs 1. `info["wasted"]` counts those. After 30 trips the day is over.
+    for each address that waits. A trip costs an eighth for each house on the way; a trip to an address that doesn't wait
+    is wasted and costs 1, and `info["wasted"]` counts those. A day ends after at most 30 trips.
     """
 
     def __init__(self, config: dict | None = None):
@@ -32,7 +32,7 @@ class Courier(gymnasium.Env):
         self.observation_space, self.action_space = Dict(parts), Discrete(ADDRESSES)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]:
-        """Begin a day at a random address."""
+        """Start a day at a random address."""
         super().reset(seed=seed)
         self.at, self.trips, self.wasted = int(self.np_random.integers(ADDRESSES)), 0, 0
         self.waits = np.ones(ADDRESSES, np.float32)
@@ -57,46 +57,68 @@ class Courier(gymnasium.Env):
 
 
 class Blind(gymnasium.ObservationWrapper):
-    """CartPole without its velocities, at most 200 steps: position and angle, each 4 where the episode ends."""
+    """CartPole without its velocities, at most 200 steps: position and angle, scaled so that each is 4 where the episode ends."""
 
     def __init__(self, config: dict | None = None):
         super().__init__(gymnasium.make("CartPole-v1", max_episode_steps=200))
         self.observation_space = Box(-8, 8, (2,), np.float32)
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
-        """Return two of the four numbers."""
+        """Return two of the four numbers, scaled."""
         return np.array([observation[0] / 0.6, observation[2] / 0.0524], np.float32)
 
 
 class Greenhouse(gymnasium.Env):
-    """A greenhouse that is watered ten times: the drier the soil and the brighter the day, the more, up to 40 litres.
+    """A greenhouse that is watered ten times per day: the drier the soil and the brighter the day, the more, up to 40 liters.
 
-    An observation, shape [2], says how dry and how bright it is, from 0 to 1. An action is a number of litres, shape [1].
-    A reward is 0 for the right amount, and otherwise minus the litres too many or too few.
+    An observation, shape [2], says how dry and how bright it is, from 0 to 1. An action is a number of liters, shape [1].
+    The reward is minus the number of liters too many or too few.
     """
 
     def __init__(self, config: dict | None = None):
         self.observation_space, self.action_space = Box(0, 1, (2,), np.float32), Box(0, 40, (1,), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[np.ndarray, dict]:
-        """Begin a day."""
+        """Start a day."""
         super().reset(seed=seed)
         self.times = 0
         return self._look(), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
         """Water the plants."""
-        dry, bright = map(float, self.now)
+        reward = -abs(float(action[0]) - float(needed(self.now)))
         self.times += 1
-        return self._look(), -abs(float(action[0]) - 20 * dry * (1 + bright)), self.times == 10, False, {}
+        return self._look(), reward, self.times == 10, False, {}
 
     def _look(self) -> np.ndarray:
         self.now = self.np_random.random(2, dtype=np.float32)
         return self.now
 
 
-def note_wasted(episode: Any, metrics_logger: Any, **more: Any) -> None:
-    """Add the wasted trips of a finished day to the result, as a callback of RLlib's."""
+def needed(obs: np.ndarray) -> np.ndarray:
+    """Return how many liters the greenhouse needs, for observations of shape [..., 2]."""
+    return 20 * obs[..., 0] * (1 + obs[..., 1])
+
+
+def perfect_critic(module: Any, looks: int = 500, actions: int = 40) -> tuple[float, float]:
+    """Return the error, in liters, and the explained variance of a critic that knows the greenhouse's mean reward for every observation.
+
+    The rewards are those of the module's policy, for random observations with several sampled actions each.
+    """
+    import torch
+
+    rng = np.random.default_rng(0)
+    obs = rng.random((looks, 1, 2), dtype=np.float32)
+    with torch.no_grad():
+        said = module.forward_inference({"obs": torch.tensor(obs[:, 0])})["action_dist_inputs"].numpy()
+    action = said[:, :1] + np.exp(said[:, 1:]) * rng.standard_normal((looks, actions))
+    rewards = -np.abs(np.clip(20 * (action + 1), 0, 40) - needed(obs))
+    unseen = rewards.var(axis=1, ddof=1).mean()  # what comes from the actions, which a critic doesn't see
+    return float(unseen**0.5), float(max(0.0, 1 - unseen / rewards.var()))
+
+
+def log_wasted(episode: Any, metrics_logger: Any, **more: Any) -> None:
+    """Log the wasted trips of a finished day; an RLlib callback for `on_episode_end`."""
     metrics_logger.log_value("wasted", episode.get_infos(-1)["wasted"], reduce="mean")
 
 
@@ -106,12 +128,12 @@ def pieces(pipeline: Any) -> str:
 
 
 def draw(curves: dict[str, list], title: str, ylabel: str, ax: Any = None) -> Any:
-    """Draw numbers over iterations, one curve for each name; return the axes."""
+    """Draw numbers over iterations, one curve per name; return the axes."""
     import matplotlib.pyplot as plt
 
     ax = ax or plt.subplots(figsize=(7, 2.8), constrained_layout=True)[1]
-    for (name, numbers), colour in zip(curves.items(), ["#94a3b8", "#7c3aed", "#059669"], strict=False):
-        ax.plot(range(1, len(numbers) + 1), numbers, ".-", color=colour, label=name)
+    for (name, numbers), color in zip(curves.items(), ["#94a3b8", "#7c3aed", "#059669"], strict=False):
+        ax.plot(range(1, len(numbers) + 1), numbers, ".-", color=color, label=name)
     ax.locator_params(axis="x", integer=True)
     ax.set(xlabel="iteration", ylabel=ylabel, title=title)
     ax.legend()
@@ -120,7 +142,7 @@ def draw(curves: dict[str, list], title: str, ylabel: str, ax: Any = None) -> An
 
 @contextmanager
 def built(config: Any) -> Iterator[Any]:
-    """Yield the algorithm of a config, and stop it when the block ends, also when it ends with an error."""
+    """Yield the algorithm of a config, and stop it when the block ends, even if it ends with an error."""
     algo = config.build_algo()
     try:
         yield algo
@@ -129,26 +151,29 @@ def built(config: Any) -> Iterator[Any]:
 
 
 def node_names() -> dict[str, str]:
-    """Return the name of each living node by its id."""
+    """Return the names of the live nodes by their IDs."""
     import ray
 
     return {node["NodeID"]: node["NodeName"] for node in ray.nodes() if node["Alive"]}
 
 
 def node_here(runner: Any = None) -> str:
-    """Return the id of the node on which this runs: hand it to `foreach_env_runner`."""
+    """Return the ID of the node on which this runs; a function for `foreach_env_runner`."""
     import ray
 
     return ray.get_runtime_context().get_node_id()
 
 
-def note_node(algorithm: Any, metrics_logger: Any, result: dict, **more: Any) -> None:
-    """Add the node on which an algorithm trains to its result, as a callback of RLlib's."""
+def log_node(algorithm: Any, metrics_logger: Any, result: dict, **more: Any) -> None:
+    """Add the node on which an algorithm trains to its result; an RLlib callback for `on_train_result`."""
     result["node"] = node_here()
 
 
+note_wasted, note_node = log_wasted, log_node  # their names in notebooks of version 0.2
+
+
 def transcript(config: Any, steps: int = 300) -> dict[str, float]:
-    """Return what an algorithm did in its first steps, as five numbers; it plays in this process, in one environment."""
+    """Return what an algorithm did in its first steps, as six numbers; it samples in this process, from one environment."""
     import torch
 
     quiet = config.copy(copy_frozen=False).debugging(log_sys_usage=False)
@@ -156,7 +181,7 @@ def transcript(config: Any, steps: int = 300) -> dict[str, float]:
         runner, learner = algo.env_runner, algo.learner_group._learner
         saw: list = []
         for use in ("exploration", "inference"):
-            _note_obs(runner.module, f"_forward_{use}", saw)
+            _record_obs(runner.module, f"_forward_{use}", saw)
         episodes = [episode.to_numpy() for episode in runner.sample(num_timesteps=steps)]
         scores = np.concatenate([episode.get_extra_model_outputs("action_dist_inputs") for episode in episodes])
         actions = np.concatenate([episode.get_actions() for episode in episodes])
@@ -168,6 +193,7 @@ def transcript(config: Any, steps: int = 300) -> dict[str, float]:
         with torch.no_grad():
             said = module.forward_train(batch)["action_dist_inputs"]
             logp = module.get_train_action_dist_cls().from_logits(said).logp(batch["actions"])
+            errors = (module.compute_values(batch) - batch["value_targets"])[real] ** 2
         before = {name: weight.clone() for name, weight in module.state_dict().items()}
         algo.train()
         moved = max(float((weight - before[name]).abs().max()) for name, weight in module.state_dict().items())
@@ -176,39 +202,40 @@ def transcript(config: Any, steps: int = 300) -> dict[str, float]:
             "obs gap": _gap(_rows(batch["obs"])[real.numpy()], np.array(saw)),
             "logp gap": float((logp - batch["action_logp"])[real].abs().max()),
             "rewards agree": _agree(rewards, batch["rewards"][real].numpy()),
+            "clamped": float((errors > config.vf_clip_param).float().mean()),
             "weights moved": moved,
         }
 
 
-def _note_obs(module: Any, method: str, saw: list) -> None:
-    """Have a module note the observations that it acts on."""
+def _record_obs(module: Any, method: str, saw: list) -> None:
+    """Have a module record the observations that it acts on."""
     original = getattr(module, method)
 
-    def noting(batch: dict, **kwargs: Any) -> Any:
+    def recording(batch: dict, **kwargs: Any) -> Any:
         saw.extend(_rows(batch["obs"]))
         return original(batch, **kwargs)
 
-    setattr(module, method, noting)
+    setattr(module, method, recording)
 
 
 def _rows(obs: Any) -> np.ndarray:
-    """Return observations, perhaps in a dict, as one row of numbers each."""
+    """Return observations, perhaps in a dict, as a row of numbers each."""
     parts = [obs[name] for name in sorted(obs)] if isinstance(obs, dict) else [obs]
     return np.concatenate([part.detach().numpy().reshape(len(part), -1) for part in parts], axis=1)
 
 
 def _gap(gets: np.ndarray, saw: np.ndarray) -> float:
-    """Return how far what the learner gets is from anything that the module saw: the largest of the smallest distances."""
+    """Return how far an observation of the learner is from all those that the module saw: the largest of the smallest distances."""
     return max(float(np.abs(saw - row).max(axis=1).min()) for row in gets)
 
 
-def _agree(played: np.ndarray, learned: np.ndarray) -> float:
-    """Return the correlation of two rows of rewards, 0 where one of them never changes."""
-    return float(np.corrcoef(played, learned)[0, 1]) if played.std() and learned.std() else 0.0
+def _agree(sampled: np.ndarray, learned: np.ndarray) -> float:
+    """Return the correlation of two rows of rewards, or 0 if one of them never changes."""
+    return float(np.corrcoef(sampled, learned)[0, 1]) if sampled.std() and learned.std() else 0.0
 
 
 def colleague(config: Any) -> Any:
-    """Return a colleague's version of the courier's config, with what the colleague found helpful."""
+    """Return a colleague's version of the courier's config, with changes that were meant to help."""
     from ray.rllib.connectors.connector_v2 import ConnectorV2
     from ray.rllib.core.rl_module import RLModuleSpec
 
@@ -218,7 +245,7 @@ def colleague(config: Any) -> Any:
         def __call__(self, *, batch: dict, episodes: list, **kwargs: Any) -> dict:
             for episode in self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False):
                 costs = episode.get_rewards()
-                episode.set_rewards(new_data=-costs, at_indices=slice(0, len(costs)))
+                episode.set_rewards(new_data=-10 * costs, at_indices=slice(0, len(costs)))
             return batch
 
     class Careful(Scorer):
@@ -230,11 +257,11 @@ def colleague(config: Any) -> Any:
         config.copy(copy_frozen=False)
         .rl_module(rl_module_spec=RLModuleSpec(module_class=Careful))
         .learners(learner_connector=lambda observation_space, action_space: Positive())
-        .training(lr=1e-9)
+        .training(lr=1e-9, vf_clip_param=10)
     )
 
 
-# Probes: each drives a learner's object with the judge's inputs, and returns raw results.
+# Probes: each drives a learner's object with the check's inputs, and returns raw results.
 
 
 def _module(base: str, method: Callable, observations: Any, actions: Any, seed: int) -> Any:
@@ -249,19 +276,19 @@ def _module(base: str, method: Callable, observations: Any, actions: Any, seed: 
 
 
 class MaskedScores(TypedDict):
-    """Scores: by use, none where one use returned none, and without the mask; what each use left in the batch.
+    """Logits: by use, none if one use returned none, and without the mask; whether every use left the batch unchanged.
 
-    `slope` is the largest slope of log π of valid actions along the last weights, None where there is none.
+    `slope` is the largest gradient of log π of valid actions with respect to the last weights, None if there is none.
     """
 
     scores: dict[str, np.ndarray]
     plain: np.ndarray
-    left: list[list[str]]
+    unchanged: bool
     slope: float | None
 
 
 def masked_scores(method: Callable, seen: np.ndarray, mask: np.ndarray, stretch: float, seed: int) -> MaskedScores:
-    """Return the scores of a module for each use, without the mask, and whether a gradient flows back to its weights."""
+    """Return the logits of a module for each use and without the mask, and whether a gradient flows back to its weights."""
     import torch
 
     space = Dict({"seen": Box(0, 1, seen.shape[1:], np.float32), "mask": Box(0, 1, mask.shape[1:], np.float32)})
@@ -270,14 +297,15 @@ def masked_scores(method: Callable, seen: np.ndarray, mask: np.ndarray, stretch:
         module.score[-1].weight *= stretch
         plain = module.score(torch.tensor(seen)).numpy()
     found: dict[str, Any] = {}
-    left: list[list[str]] = []
+    unchanged = True
     for use in ("exploration", "inference", "train"):
         batch = {"obs": {"seen": torch.tensor(seen), "mask": torch.tensor(mask)}}
         said = getattr(module, f"forward_{use}")(batch)
         if not isinstance(said, dict) or "action_dist_inputs" not in said:
-            return {"scores": {}, "plain": plain, "left": left, "slope": None}
+            return {"scores": {}, "plain": plain, "unchanged": unchanged, "slope": None}
         found[use] = said["action_dist_inputs"]
-        left.append(sorted(batch["obs"]))
+        for name, given in (("seen", seen), ("mask", mask)):
+            unchanged &= name in batch.get("obs", {}) and np.array_equal(batch["obs"][name], given)
     logp = torch.log_softmax(found["train"], -1)
     if logp.requires_grad:
         (logp * torch.tensor(mask)).sum().backward()
@@ -286,13 +314,13 @@ def masked_scores(method: Callable, seen: np.ndarray, mask: np.ndarray, stretch:
     return {
         "scores": scores,
         "plain": plain,
-        "left": left,
+        "unchanged": unchanged,
         "slope": None if slopes is None else float(slopes.abs().max()),
     }
 
 
 class OwnLoss(TypedDict):
-    """What a Learner's loss is: its type and, where it is a tensor, its shape, its one number, and its slopes, None where none flows."""
+    """A Learner's loss: its type and, if it's a tensor, its shape, its one number, and its gradients, None where none flows."""
 
     kind: str
     shape: list[int]
@@ -302,7 +330,7 @@ class OwnLoss(TypedDict):
 
 
 def own_loss_of(method: Callable, rows: dict[str, np.ndarray], settings: dict[str, float]) -> OwnLoss:
-    """Return the loss that a Learner with this method computes for the rows, and its slopes along scores and values."""
+    """Return the loss that a Learner with this method computes for the rows, and its gradients with respect to logits and values."""
     import torch
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
@@ -348,15 +376,15 @@ def own_loss_of(method: Callable, rows: dict[str, np.ndarray], settings: dict[st
 
 
 class Recalled(TypedDict):
-    """The scores of sequences, the state that came out, and the embeddings."""
+    """The logits of sequences, the outgoing state, and the embeddings."""
 
     scores: np.ndarray
     state: np.ndarray
-    looks: np.ndarray
+    pairs: np.ndarray
 
 
 class Remembered(TypedDict):
-    """What a module returned for whole sequences: its type, its keys, its arrays, None where one is missing; then the scores step by step."""
+    """What a module returned for whole sequences: its type, its keys, its arrays, None if one is missing; then the logits step by step."""
 
     returned: str
     keys: list[str]
@@ -365,10 +393,10 @@ class Remembered(TypedDict):
 
 
 def remembered(method: Callable, obs: np.ndarray, before: np.ndarray, weight: np.ndarray) -> Remembered:
-    """Return what a module says of sequences, obs [B, T, n], read whole, and read step by step with the state that it returned."""
+    """Return what a module makes of sequences, obs [B, T, n], read whole, and read step by step with the states that it returned."""
     import torch
 
-    module = _module("TwoLooks", method, Box(-9, 9, obs.shape[2:], np.float32), Discrete(len(weight)), 0)
+    module = _module("TwoObservations", method, Box(-9, 9, obs.shape[2:], np.float32), Discrete(len(weight)), 0)
     module.score = torch.nn.Linear(weight.shape[1], len(weight), bias=False)
     module.score.weight.data = torch.tensor(weight)
     said = _said(module, obs, before)
@@ -392,18 +420,18 @@ def _said(module: Any, obs: np.ndarray, before: np.ndarray) -> Any:
 
 
 def _recalled(said: Any) -> Recalled | None:
-    """Return the arrays of what a module returned, None where one is missing."""
+    """Return the arrays of what a module returned, or None if one is missing."""
     if not isinstance(said, dict) or {"action_dist_inputs", "state_out", "embeddings"} - said.keys():
         return None
     if not isinstance(said["state_out"], dict) or "before" not in said["state_out"]:
         return None
     found = said["action_dist_inputs"], said["state_out"]["before"], said["embeddings"]
-    scores, state, looks = map(np.asarray, found)
-    return {"scores": scores, "state": state, "looks": looks}
+    scores, state, pairs = map(np.asarray, found)
+    return {"scores": scores, "state": state, "pairs": pairs}
 
 
 def unsquashed(function: Callable, obs: np.ndarray, weight: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[Any]:
-    """Return the actions for each row of obs: the network's scores are `weight @ obs`, a mean and a log σ for each number."""
+    """Return the action for each row of obs; the network returns `weight @ obs`, a mean and a log σ for each number."""
     import torch
     from ray.rllib.core.rl_module.torch import TorchRLModule
 
@@ -414,7 +442,7 @@ def unsquashed(function: Callable, obs: np.ndarray, weight: np.ndarray, low: np.
         def _forward(self, batch: dict, **kwargs: Any) -> dict:
             if batch["obs"].dim() != 2:
                 raise ValueError(
-                    f"observations came with the shape {list(batch['obs'].shape)}, not [1, n]: add a batch"
+                    f"The observations have the shape {list(batch['obs'].shape)}, not [B, n]: add a batch dimension."
                 )
             return {"action_dist_inputs": batch["obs"] @ self.weight.T}
 
@@ -425,7 +453,7 @@ def unsquashed(function: Callable, obs: np.ndarray, weight: np.ndarray, low: np.
 
 
 class Placed(TypedDict):
-    """What a function returned: where it is a config, what that asks for, and the names of the nodes where stand-ins found it."""
+    """What a function returned: if it's a config, what that requests, and the names of the nodes where stand-ins found it."""
 
     returned: str
     runners: int
@@ -436,7 +464,7 @@ class Placed(TypedDict):
 
 
 def placed(two_nodes: Callable, envs: int) -> Placed:
-    """Return what a config asks for, and the nodes of stand-ins that ask Ray for what its EnvRunners would."""
+    """Return what a config requests, and the nodes of stand-ins that request from Ray what its EnvRunners would."""
     import ray
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from ray.rllib.algorithms.ppo import PPOConfig

@@ -1,4 +1,4 @@
-"""A callback of Tune's that kills the node on which a trial runs, as if its plug had been pulled."""
+"""A Tune callback that kills the node on which a trial runs, as if its plug had been pulled."""
 
 import logging
 from typing import Any
@@ -13,13 +13,13 @@ CONTROLLER = logging.getLogger("ray.tune.execution.tune_controller")
 
 
 class EndsItsNode(Callback):
-    """Writes down each report in `story`: the iteration, and the node; kills that node right after the report with number `after`."""
+    """Records the iteration and the node of each report in `story`, and kills that node right after report number `after`."""
 
     def __init__(self, after: int):
         self.after, self.story = after, list[dict]()
 
     def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
-        """Note the report of a trial, in whose result `note_node` has put its node."""
+        """Record the report of a trial, to whose result `log_node` has added the node."""
         here = node_names().get(result["node"], "a lost node")
         self.story.append({"iteration": result["training_iteration"], "node": here})
         if len(self.story) == self.after:

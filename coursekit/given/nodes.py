@@ -90,7 +90,7 @@ def node_resources() -> "DataFrame":
     return DataFrame(table).T.fillna("–")
 
 
-ledger = node_resources  # its name in chapter 22, and in notebooks of version 0.2
+ledger = node_resources  # its name in notebooks of version 0.2
 
 
 def unfinished(since: float = 0.0) -> list[dict]:

@@ -1,4 +1,4 @@
-"""Modules of RLlib that lack their `_forward`: chapter 22 asks for it, and so do its probes."""
+"""RLlib modules without their own `_forward`, which chapter 22 asks for; its probes add the learner's."""
 
 from typing import Any
 
@@ -11,29 +11,29 @@ from torch import nn
 
 
 class Scorer(TorchRLModule, ValueFunctionAPI):
-    """One network that scores the courier's addresses, and one for the value; this `_forward` ignores the mask."""
+    """A network that scores the courier's addresses, and one for the value; this `_forward` ignores the mask."""
 
     def setup(self) -> None:
-        """Make both networks: what is seen -> 64 -> a score for each address, and -> one value."""
+        """Make both networks: what is seen -> 64 -> a logit for each address, and -> one value."""
         seen, addresses = self.observation_space["seen"].shape[0], self.action_space.n
         self.score = nn.Sequential(nn.Linear(seen, 64), nn.Tanh(), nn.Linear(64, addresses))
-        self.worth = nn.Sequential(nn.Linear(seen, 64), nn.Tanh(), nn.Linear(64, 1))
+        self.value = nn.Sequential(nn.Linear(seen, 64), nn.Tanh(), nn.Linear(64, 1))
 
     def _forward(self, batch: dict, **kwargs: Any) -> dict:
         return {Columns.ACTION_DIST_INPUTS: self.score(batch[Columns.OBS]["seen"])}
 
     def compute_values(self, batch: dict, embeddings: Any = None) -> torch.Tensor:
         """Return the value of each observation, shape [B]."""
-        return self.worth(batch[Columns.OBS]["seen"]).squeeze(-1)
+        return self.value(batch[Columns.OBS]["seen"]).squeeze(-1)
 
 
-class TwoLooks(TorchRLModule, ValueFunctionAPI):
-    """Two networks that read the newest observation and the one before it; the state is the one before."""
+class TwoObservations(TorchRLModule, ValueFunctionAPI):
+    """Two networks that read the current observation and the previous one; the state is the previous one."""
 
     def setup(self) -> None:
-        """Make both networks: two observations -> 32 -> 32 -> scores, and -> one value."""
+        """Make both networks: two observations -> 32 -> 32 -> logits, and -> one value."""
         inputs = 2 * self.observation_space.shape[0]
-        self.score, self.worth = (self._network(inputs, outputs) for outputs in (int(self.action_space.n), 1))
+        self.score, self.value = (self._network(inputs, outputs) for outputs in (int(self.action_space.n), 1))
 
     @staticmethod
     def _network(inputs: int, outputs: int) -> nn.Sequential:
@@ -45,7 +45,10 @@ class TwoLooks(TorchRLModule, ValueFunctionAPI):
         return {"before": np.zeros(self.observation_space.shape, np.float32)}
 
     def compute_values(self, batch: dict, embeddings: torch.Tensor | None = None) -> torch.Tensor:
-        """Return the value of each step, shape [B, T], from what `_forward` calls its embeddings: both looks."""
+        """Return the value of each step, shape [B, T], from the embeddings that `_forward` returns: both observations."""
         if embeddings is None:
             embeddings = self._forward(batch)[Columns.EMBEDDINGS]
-        return self.worth(embeddings).squeeze(-1)
+        return self.value(embeddings).squeeze(-1)
+
+
+TwoLooks = TwoObservations  # its name in notebooks of version 0.2
