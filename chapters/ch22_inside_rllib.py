@@ -11,10 +11,11 @@ You replace one method and keep the rest.
 - find the place in RLlib's three pipelines for a connector of your own;
 - mask invalid actions, and explain why the masked logits must stay finite;
 - replace a Learner's loss;
-- write a stateful module for a task that a single observation can't solve;
+- write a stateful module, for a task that needs a memory;
 - serve a policy with continuous actions as RLlib would;
-- run each EnvRunner on a node of your choice;
-- evaluate in parallel with training, and continue a trial whose node has died;
+- choose the nodes on which EnvRunners run;
+- evaluate in parallel with training;
+- continue a trial whose node has died;
 - find out why an algorithm doesn't learn.
 """
 
@@ -65,12 +66,12 @@ Up to the section on parallel evaluation, everything runs in the notebook's own 
 
 # %% [markdown]
 r"""
-## Your code goes into three pipelines and one method of the Learner
+## Your code goes into three pipelines, the module, and the loss
 
 In Chapter 14, you put code *around* the algorithm.
 Now you change what's inside, still without editing RLlib's source.
 
-![An EnvRunner has a pipeline from the environment to the module and one back; episodes go through a third pipeline into the Learner, where compute_loss_for_module turns a batch into a loss; weights go back to the module](../img/ch22_inside_rllib.svg)
+![An EnvRunner has a pipeline from the environment to the module and one back; a third one leads from the episodes to the Learner, which computes a loss and sends weights back](../img/ch22_inside_rllib.svg)
 
 Each pipeline is a list of connectors, and RLlib's own are ordinary classes, just like yours.
 
@@ -109,10 +110,10 @@ with built(courier(Scorer)) as algo:
 # %% [markdown]
 r"""
 In the env-to-module pipeline, your connectors come first.
-In the [module-to-env pipeline](../docs/glossary.md#module-to-env-pipeline), they come just before `NormalizeAndClipActions`, and see the actions as sampled.
+In the [module-to-env pipeline](../docs/glossary.md#module-to-env-pipeline), they come just before `NormalizeAndClipActions`, where the actions are still as sampled.
 In the [learner pipeline](../docs/glossary.md#learner-pipeline), they come right after `AddOneTsToEpisodesAndTruncate`, which you'll meet below.
 
-You'll mostly write **one method**, as a function whose first argument is `self`, and a later cell puts it into a class.
+You'll mostly write **one method**, as a function that takes `self`, and a later cell puts it into a class.
 
 ## A mask makes invalid actions impossible
 
@@ -120,14 +121,14 @@ The courier's action is the next address.
 A trip to an address that still waits costs 1/8 for each house on the way; any other trip is wasted and costs 1.
 The observation in `batch[Columns.OBS]` is a dict: `"seen"` says which addresses wait and where the courier is, and `"mask"` is 1 for each address that waits.
 
-The `Scorer` module has a network, `self.score`, that turns `"seen"` into logits, one per address.
-It ignores the mask, so PPO must *learn* which trips are wasted.
-With [**action masking**](../docs/glossary.md#action-masking), the logit of every invalid action is so low that its probability is 0.
+In the `Scorer` module, the `self.score` network turns `"seen"` into logits, one per address.
+The module ignores the mask, so PPO must *learn* which trips are wasted.
+With [**action masking**](../docs/glossary.md#action-masking), you set the logit of every invalid action so low that the action's probability is 0.
 
 Write `masked`, a better `_forward`, which returns a dict with the logits under `Columns.ACTION_DIST_INPUTS`:
 
 - An address that doesn't wait has probability 0; among the others, the probabilities stay as they were.
-- All logits are finite, even if nothing waits: RLlib also runs the module on the last observation of a day.
+- All logits are finite, even if nothing waits, because RLlib also runs the module on the last observation of a day.
 - The batch stays unchanged, because the critic reads it, too.
 """
 
@@ -191,7 +192,7 @@ if passed("masked"):
 r"""
 The best day is one round of seven houses, with a return of $-7/8$.
 With the mask, the policy only has to learn the order of the addresses.
-Without it, the policy must first learn to avoid wasted trips, and quick mode ends before that's done.
+Without it, the policy must first learn to avoid wasted trips, longer than quick mode runs.
 """
 
 # %%
@@ -206,10 +207,10 @@ quiz("why_not_infinity", why_not_infinity)
 r"""
 ## A loss of your own is one method of the Learner
 
-For each minibatch, the **Learner** calls the module's `forward_train`, passes its output to `compute_loss_for_module`, and takes a gradient step on the loss that this method returns.
+For each minibatch, the **Learner** passes what the module's `forward_train` returns to `compute_loss_for_module`, and takes a gradient step on the loss that comes back.
 
 [Simple policy optimization](../docs/glossary.md#spo) (SPO, Xie et al. 2025) doesn't clip the ratio.
-Instead, it adds a penalty for every step whose ratio moves away from 1, in proportion to the advantage:
+Instead, it adds a penalty for every step whose ratio moves away from 1, in proportion to the size of the advantage:
 
 $$L = \frac{1}{N} \sum_i \Bigl[ - r_i A_i + \frac{|A_i|}{2 \epsilon} (r_i - 1)^2 + c\,(v_i - g_i)^2 \Bigr]$$
 
@@ -228,8 +229,8 @@ Beyond that point, SPO's gradient pulls the ratio back, while PPO's gradient is 
 | $\epsilon$, $c$ | `config.clip_param`, `config.vf_loss_coeff` |
 
 One detail isn't in the formula.
-To estimate what comes after the last step, `AddOneTsToEpisodesAndTruncate` adds a row to every episode.
-It never happened and must not count: the [loss mask](../docs/glossary.md#loss-mask), `batch[Columns.LOSS_MASK]`, is True for the $N$ rows that did happen.
+To estimate what comes after an episode's last step, `AddOneTsToEpisodesAndTruncate` adds a row to the episode.
+That row never happened and must not count: the [loss mask](../docs/glossary.md#loss-mask), `batch[Columns.LOSS_MASK]`, is True for the $N$ rows that did happen.
 
 Write `own_loss`, which returns $L$ as a tensor with one number.
 """
@@ -279,14 +280,13 @@ if passed("masked") and passed("own_loss"):
 
 # %% [markdown]
 r"""
-Everything else is as before: EnvRunners, connectors, advantages, and minibatches.
 One seed on one small problem doesn't tell you which loss is better; [Chapter 13](ch13_algorithms.ipynb) shows how to compare.
 
 ## A learner connector changes the rewards that the learner sees, not the reported return
 
 The second environment is a greenhouse that you water ten times per day, with 0 to 40 liters each time.
 The reward is minus the number of liters too many or too few.
-With its default settings, PPO's critic can't learn from such numbers: a squared error above `vf_clip_param=10` has no gradient (Chapter 11).
+PPO's critic has trouble with such numbers, because by default a squared error above `vf_clip_param=10` has no gradient (Chapter 11).
 
 So far, we've raised that limit.
 You can also divide the rewards and still report returns in liters, because the learner pipeline gets an episode after the EnvRunner has computed its return:
@@ -355,14 +355,15 @@ measured("perfect_critic", divided["most"].iloc[0])
 
 # %% [markdown]
 r"""
-At first, even a perfect critic explains hardly any of the variance.
+At first, even a perfect critic explains little of the variance.
 So compare an explained variance with this ceiling, not with 1, or look at the error.
-With the default limit, the error starts far above that of the perfect critic, because hardly any step has a gradient, and it shrinks only as the policy improves.
-With divided rewards, the critic is nearly perfect from the start.
+With the default limit, the error starts far above that of the perfect critic, because most steps have no gradient, and it comes down as the policy improves.
+With divided rewards, the critic is close to perfect from the start.
 RLlib's explained variance fluctuates, because it comes from a single minibatch; it even includes the rows that never happened.
 
 Both returns are in liters.
-With `num_env_runners=0`, that's certain only if no batch cuts an episode in two, as here: EnvRunner and Learner share the episode, so its first half would be divided before RLlib adds up the return.
+There's one exception: if `num_env_runners=0` and a batch cuts an episode in two, the EnvRunner and the Learner share the episode, and its first half is divided before RLlib adds up the return.
+Here, every batch holds whole days.
 """
 
 # %%
@@ -397,7 +398,7 @@ measured("network_mean", mean)
 # %% [markdown]
 r"""
 The mean is a number around 1, or less while the network still has much to learn.
-That's right, because `NormalizeAndClipActions` follows.
+That's right, because `NormalizeAndClipActions` still converts it to liters.
 By default (`normalize_actions=True`), RLlib [unsquashes](../docs/glossary.md#unsquash) the action: it maps −1 to the space's `low` and 1 to its `high`, interpolates linearly, and clips the result to the bounds.
 If any bound is infinite, RLlib leaves the whole action unchanged.
 
@@ -446,9 +447,10 @@ r"""
 
 So far, every policy has chosen its action from a single observation.
 The third environment is CartPole *without its velocities*: you see that the pole leans, but not whether it's falling.
-This [partial observability](../docs/glossary.md#partial-observability) ends if you add the previous observation, which you can keep in two places:
+Such [partial observability](../docs/glossary.md#partial-observability) is common, and here, only the previous observation is missing.
+You can keep it in two places:
 
-- **In the observation.** Gymnasium's `FrameStackObservation` does such [frame stacking](../docs/glossary.md#frame-stacking) for any environment, and RLlib's `FrameStackingEnvToModule` does it for images whose last dimension is 1.
+- **In the observation.** This is called [frame stacking](../docs/glossary.md#frame-stacking): Gymnasium's `FrameStackObservation` does it for any environment, and RLlib's `FrameStackingEnvToModule` does it for images whose last dimension is 1.
 - **In the module.** A [stateful module](../docs/glossary.md#stateful-module) returns a state, `STATE_OUT`, with its logits.
   RLlib stores it in the episode and passes it back as `STATE_IN` at the next step; at the first step, it passes what `get_initial_state()` returns.
   An LSTM is such a module: `DefaultModelConfig(use_lstm=True)`.
@@ -465,7 +467,7 @@ print(stacking.step(1)[0].round(3).tolist())
 r"""
 A reset fills both places with the first observation.
 
-In the `TwoObservations` module, the state is the previous observation, or zeros at the start.
+In the `TwoObservations` module, the state is the previous observation, or zeros at the start of an episode.
 `self.score` takes $2n$ numbers: the current observation, and then the previous one.
 
 A stateful module reads *sequences* of observations, shape [B, T, n].
@@ -523,7 +525,8 @@ tune.register_env("two frames", lambda config: gymnasium.wrappers.FrameStackObse
 
 # %% [markdown]
 r"""
-The next cell trains policies with one observation, with two stacked ones, and with a state, which takes up to a minute.
+The next cell trains three policies, with one observation, with two stacked ones, and with a state.
+That takes up to a minute.
 
 **Predict:** an episode ends after at most 200 steps.
 What mean return does the policy with one observation reach in the last iteration?
@@ -566,7 +569,7 @@ With `evaluation_parallel_to_training=True`, both run at the same time, in separ
 The catch is that RLlib evaluates the weights from the *start* of that iteration.
 
 `evaluation_duration` is a number of episodes here.
-With `"auto"`, the evaluation runs for as long as the training iteration, which may be too short for a long episode to end.
+With `"auto"`, the evaluation runs for as long as the training iteration does, and that may be too short for a long episode to end.
 """
 
 # %% tags=["demo"]
@@ -590,14 +593,14 @@ On two cores, training and evaluation compete for the CPUs; on a cluster, each h
 
 ## A custom resource puts one EnvRunner on each of two nodes
 
-Your notebook is connected to three nodes: the head with one CPU, and `west` and `east` with two CPUs and one `sim`, a simulator license, each.
+Your notebook is connected to three nodes: the head with one CPU, and `west` and `east`, each with two CPUs and one `sim`, which stands for a simulator license.
 
 By default, an EnvRunner requests one CPU and nothing else, so two of them may share a node, and one may run on the head.
 `.env_runners(...)` can request more for each of them, with `num_cpus_per_env_runner`, a number, and `custom_resources_per_env_runner`, a dict.
 
-Write `two_nodes`, which takes a config and returns it with two EnvRunners, one of which must run on `west` and the other on `east`; the other settings stay.
+Write `two_nodes`, which takes a config and returns it with two EnvRunners, one of which must run on `west` and the other on `east`.
+It leaves the other settings unchanged.
 The check starts two actors with the same requests and looks where they run.
-If one of them finds no node, that takes 15 seconds.
 """
 
 
@@ -634,7 +637,7 @@ Long training should survive the loss of its machine, and **Tune** can restart i
 The trial below requests a `sim`, so it starts on `west` or `east`.
 
 **Predict:** the trial saves a checkpoint after every second iteration, and the cell kills its node right after the third report.
-Which iteration does the fourth report say?
+Which iteration is the fourth report about?
 """
 
 # %% tags=["demo"]
@@ -676,7 +679,7 @@ quiz("what_a_lost_node_costs", what_a_lost_node_costs)
 r"""
 ## Six numbers show why an algorithm doesn't learn
 
-A colleague has "improved" the courier's config, and now it learns nothing, without an error or a warning.
+A colleague has "improved" the courier's config, and now PPO learns nothing, without an error or a warning.
 Instead of guessing, look inside.
 `transcript` builds the algorithm, samples 300 steps, makes the learner's batch, trains for one iteration, and returns six numbers:
 
@@ -689,8 +692,8 @@ Instead of guessing, look inside.
 | `"clamped"` | fraction of steps whose squared critic error is above `vf_clip_param` | at most 0.1 | `"vf_clip_param"` |
 | `"weights moved"` | largest change of any weight | at least 1e-6 | `"lr"` |
 
-There's one exception: if the learner gets other observations, $\log \pi$ differs as well.
-So the module is at fault only if the observations are healthy.
+There's one exception: if the learner gets other observations, $\log \pi$ differs, too.
+So blame the module only if `"obs gap"` is healthy.
 
 Write `diagnose`, which takes such a transcript, a dict, and returns a list of all faults.
 """
@@ -750,7 +753,6 @@ r"""
 
 ## Traps
 
-- **A mask of minus infinity** gives NaN as soon as no action is valid.
 - **A `_forward` that differs between acting and learning** makes every ratio wrong.
 - **An explained variance near 0** may be all that a perfect critic could reach.
 - **`STATE_OUT` has no time dimension.**
