@@ -76,7 +76,7 @@ Now you change what's inside, still without editing RLlib's source.
 Each pipeline is a list of connectors, and RLlib's own are ordinary classes, just like yours.
 
 In the first environment, eight addresses form a ring, and a courier starts at one of them, with a package for each of the other seven.
-The next cells build PPO for it and print the three lists of connectors.
+The next cells build PPO for this environment and print the three lists of connectors.
 """
 
 
@@ -192,7 +192,7 @@ if passed("masked"):
 r"""
 The best day is one round of seven houses, with a return of $-7/8$.
 With the mask, the policy only has to learn the order of the addresses.
-Without it, the policy must first learn to avoid wasted trips, longer than quick mode runs.
+Without it, the policy must first learn to avoid wasted trips, which takes longer than quick mode runs.
 """
 
 # %%
@@ -207,7 +207,7 @@ quiz("why_not_infinity", why_not_infinity)
 r"""
 ## A loss of your own is one method of the Learner
 
-For each minibatch, the **Learner** passes what the module's `forward_train` returns to `compute_loss_for_module`, and takes a gradient step on the loss that comes back.
+For each minibatch, the **Learner** passes the output of the module's `forward_train` to `compute_loss_for_module`, and takes a gradient step on the loss that it returns.
 
 [Simple policy optimization](../docs/glossary.md#spo) (SPO, Xie et al. 2025) doesn't clip the ratio.
 Instead, it adds a penalty for every step whose ratio moves away from 1, in proportion to the size of the advantage:
