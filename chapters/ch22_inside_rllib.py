@@ -593,7 +593,7 @@ On two cores, training and evaluation compete for the CPUs; on a cluster, each h
 
 ## A custom resource puts one EnvRunner on each of two nodes
 
-Your notebook is connected to three nodes: the head with one CPU, and `west` and `east`, each with two CPUs and one `sim`, which stands for a simulator license.
+Your notebook is connected to three nodes: the head with one CPU, and `west` and `east`, each with two CPUs and one `sim`, a [custom resource](../docs/glossary.md#custom-resource) that stands for a simulator license.
 
 By default, an EnvRunner requests one CPU and nothing else, so two of them may share a node, and one may run on the head.
 `.env_runners(...)` can request more for each of them, with `num_cpus_per_env_runner`, a number, and `custom_resources_per_env_runner`, a dict.
@@ -632,7 +632,7 @@ r"""
 ## Tune continues a trial from its checkpoint, on another node
 
 Long training should survive the loss of its machine, and **Tune** can restart it.
-`checkpoint_frequency` is the number of iterations between checkpoints, `max_failures` is the number of restarts allowed, and `storage_path` must be a folder that outlives the node, such as a shared disk or a bucket.
+`checkpoint_frequency` is the number of iterations between [checkpoints](../docs/glossary.md#checkpoint), `max_failures` is the number of restarts allowed, and `storage_path` must be a folder that outlives the node, such as a shared disk or a bucket.
 
 The trial below requests a `sim`, so it starts on `west` or `east`.
 
