@@ -13,7 +13,7 @@ from coursekit.ray_bridge import rendezvous
 
 
 class ZooBridge:
-    """The bridge in the words of PettingZoo's `ParallelEnv`; it follows that signature and does not import PettingZoo."""
+    """The bridge with the signatures of PettingZoo's `ParallelEnv`; it doesn't import PettingZoo."""
 
     metadata = {"name": "bridge_v0"}  # noqa: RUF012
 
@@ -23,21 +23,21 @@ class ZooBridge:
         self.agents: list[str] = []
 
     def observation_space(self, agent: str) -> Box:
-        """Return what an agent sees."""
+        """Return the space of an agent's observations."""
         return self._bridge.observation_spaces[agent]
 
     def action_space(self, agent: str) -> Discrete:
-        """Return what an agent may do."""
+        """Return the space of an agent's actions."""
         return self._bridge.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict | None = None) -> tuple[dict, dict]:
-        """Return observations and infos, one of each for every agent; all agents are there again."""
+        """Return observations and infos of all agents, which are back in the game."""
         self.agents = list(self.possible_agents)
         observations, _ = self._bridge.reset(seed=seed, options=options)
         return observations, {agent: {} for agent in self.agents}
 
     def step(self, actions: dict) -> tuple[dict, dict, dict, dict, dict]:
-        """Return observations, rewards, terminations, truncations, infos: one of each for every agent that acted."""
+        """Return five dicts with a key for each agent that acted: observations, rewards, terminations, truncations, infos."""
         observations, rewards, terminateds, truncateds, _ = self._bridge.step(actions)
         late = truncateds["__all__"]
         terminations = {agent: bool(terminateds.get(agent, False)) for agent in actions}
@@ -46,26 +46,29 @@ class ZooBridge:
         return observations, rewards, terminations, truncations, {agent: {} for agent in actions}
 
     def close(self) -> None:
-        """Close nothing: there is no window."""
+        """Do nothing, because there is no window to close."""
 
 
-def against_the_newest(seed: int, rounds: int, steps: int, games: int) -> list[four.Player]:
-    """Return the members of a league that is raised against its newest member only."""
+def against_the_latest(seed: int, rounds: int, steps: int, games: int) -> list[four.Player]:
+    """Return the snapshots of a league whose player meets only the latest of them."""
     rng, learner = np.random.default_rng(seed), four.Learner(four.new_player(seed))
-    members = [learner.player()]
+    snapshots = [learner.player()]
     for _ in range(rounds):
         for _ in range(steps):
             seeds = rng.integers(2**31, size=2).tolist()
-            learner.learn(*(four.collect(learner.player(), members[-1], games, each) for each in seeds))
-        members.append(learner.player())
-    return members
+            learner.learn(*(four.collect(learner.player(), snapshots[-1], games, each) for each in seeds))
+        snapshots.append(learner.player())
+    return snapshots
+
+
+against_the_newest = against_the_latest  # as notebooks of 0.2 import it
 
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
 
-class Member:
-    """Stands in for a player: it has a strength, and notes each process that opens it."""
+class StandIn:
+    """Stands in for a player: it has a strength, and records each process that opens it."""
 
     def __init__(self, point: str, number: int, strength: float):
         self.point, self.number, self.strength = point, number, strength
@@ -76,10 +79,10 @@ class Member:
 
 
 def _match_in(point: str, meets: list[list[int]], bonus: float) -> Callable:
-    """Return a match between stand-ins, as a function; two of the matches wait until both are being played."""
+    """Return a match between stand-ins, as a function; two of the matches wait until both of them are running."""
 
     def match(first: Any, second: Any, games: int, seed: int = 0) -> float:
-        """Return the points of the first, who has a little bonus for beginning."""
+        """Return the points of the first, which gets a bonus for moving first."""
         pair = [first.number, second.number]
         if pair in meets:
             me = meets.index(pair)
@@ -91,7 +94,7 @@ def _match_in(point: str, meets: list[list[int]], bonus: float) -> Callable:
 
 
 class Tournament(TypedDict):
-    """The table of a league, whether two matches were being played at the same time, and which members this process opened."""
+    """The table of a league, whether two matches ran at the same time, and which snapshots this process opened."""
 
     table: Any
     met: bool
@@ -101,41 +104,74 @@ class Tournament(TypedDict):
 def tournament(
     league: Callable, strengths: list[float], bonus: float, games: int, meets: list[list[int]]
 ) -> Tournament:
-    """Return the table of a league of stand-ins, whether two matches met, and which members this process opened."""
+    """Return the table of a league of stand-ins, whether two matches met, and which snapshots this process opened."""
     import ray
 
     point = rendezvous.new_point()
-    members = [ray.put(Member(point, number, strength)) for number, strength in enumerate(strengths)]
-    table = league(_match_in(point, meets, bonus), members, games)
-    opened = [number for number in range(len(members)) if rendezvous.noted(point, f"opened {number} {os.getpid()}")]
+    snapshots = [ray.put(StandIn(point, number, strength)) for number, strength in enumerate(strengths)]
+    table = league(_match_in(point, meets, bonus), snapshots, games)
+    opened = [number for number in range(len(snapshots)) if rendezvous.noted(point, f"opened {number} {os.getpid()}")]
     return {"table": table, "met": all(rendezvous.noted(point, f"met {me}") for me in (0, 1)), "opened_here": opened}
 
 
 class League(TypedDict):
-    """What came back as a league, and its players where these are refs."""
+    """What came back as a league, its players if these are refs, and which of them each call of `play_against` met: -1 for no one."""
 
     returned: str
     players: list[dict[str, np.ndarray]]
+    met: list[int]
+
+
+class _Referee:
+    """Passes calls of `play_against` on, and keeps their opponents."""
+
+    def __init__(self, play_against: Any):
+        self._play_against, self.opponents = play_against, []
+
+    def remote(self, me: Any, other: Any, games: int, seed: int) -> Any:
+        self.opponents.append(other)
+        return self._play_against.remote(me, other, games, seed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._play_against, name)
 
 
 def raised_by_itself(beats_its_past: Callable, seed: int, rounds: int) -> League:
-    """Return the players that a league consists of after its rounds, as arrays."""
+    """Return the players that a league consists of after its rounds, as arrays, and which of them its games were against."""
     import ray
 
-    members = beats_its_past(seed, rounds)
-    if not isinstance(members, list | tuple):
-        return {"returned": type(members).__name__, "players": []}
-    kinds = sorted({type(member).__name__ for member in members})
+    names, referee = getattr(beats_its_past, "__globals__", {}), None
+    if "play_against" in names:
+        referee = names["play_against"] = _Referee(names["play_against"])
+    try:
+        snapshots = beats_its_past(seed, rounds)
+    finally:
+        if referee:
+            names["play_against"] = referee._play_against
+    if not isinstance(snapshots, list | tuple):
+        return {"returned": type(snapshots).__name__, "players": [], "met": []}
+    kinds = sorted({type(snapshot).__name__ for snapshot in snapshots})
     if kinds != ["ObjectRef"]:
-        return {"returned": f"list of {', '.join(kinds) or 'nothing'}", "players": []}
-    return {
-        "returned": "refs",
-        "players": [dict(player) for player in ray.get(list(members))],
-    }
+        return {"returned": f"list of {', '.join(kinds) or 'nothing'}", "players": [], "met": []}
+    players = [dict(player) for player in ray.get(list(snapshots))]
+    return {"returned": "refs", "players": players, "met": _met(players, referee.opponents if referee else [])}
+
+
+def _met(players: list[dict], opponents: list) -> list[int]:
+    """Return for each opponent, a ref or a player, its place among these players, -1 for none of them."""
+    import ray
+
+    def weights(player: dict) -> bytes:
+        return b"".join(np.asarray(player[name]).tobytes() for name in sorted(player))
+
+    places = {weights(player): place for place, player in enumerate(players)}
+    refs = {other for other in opponents if isinstance(other, ray.ObjectRef)}
+    known = {ref: places.get(weights(ray.get(ref)), -1) for ref in refs}
+    return [known[other] if other in refs else places.get(weights(other), -1) for other in opponents]
 
 
 class Step(TypedDict):
-    """What a step of an environment returned, but the infos."""
+    """What a step of an environment returned, without the infos."""
 
     observations: dict
     rewards: dict
@@ -144,14 +180,14 @@ class Step(TypedDict):
 
 
 class Story(TypedDict):
-    """What the bridge returned: for `reset`, and for each step of a plan."""
+    """What the bridge returned for `reset` and for each step of a plan."""
 
     reset: list[Any]
     steps: list[Step]
 
 
 def play_plan(bridge: Any, plan: list[dict]) -> Story:
-    """Return what the bridge returns for a plan, a dict of actions for each step."""
+    """Return what the bridge returns for a plan, which is a dict of actions for each step."""
     env = bridge()
     reset, steps = list(env.reset(seed=0)), []
     for actions in plan:
@@ -167,7 +203,7 @@ def play_plan(bridge: Any, plan: list[dict]) -> Story:
 
 
 def sampled_bridge(bridge: Any, episodes: int) -> list[tuple[int, dict[str, float]]]:
-    """Return for each episode that RLlib's MultiAgentEnvRunner played at random: its steps, and every agent's last reward."""
+    """Return the steps and each agent's last reward of every episode that RLlib's MultiAgentEnvRunner sampled with random actions."""
     from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 
     config = recorded(bridge, {}).multi_agent(policies={"any"}, policy_mapping_fn=lambda *args, **kwargs: "any")
@@ -180,9 +216,9 @@ def sampled_bridge(bridge: Any, episodes: int) -> list[tuple[int, dict[str, floa
 
 
 class Minds(TypedDict):
-    """What a function returned: where it is a config, its modules, where it sent each agent, and what each module saw.
+    """What a function returned; if that's a config, also its modules, where it sent each agent, and what each module observed.
 
-    `raised` is what RLlib raised on it.
+    `raised` is what RLlib raised because of it.
     """
 
     returned: str
@@ -193,7 +229,7 @@ class Minds(TypedDict):
 
 
 def who_thinks(two_minds: Callable, agents: list[str], numbers: list[float]) -> Minds:
-    """Return the modules, where the mapping sent each agent, and which numbers each module saw; agent i sees `numbers[i]`."""
+    """Return the modules, where the mapping sent each agent, and which numbers each module observed; agent i observes `numbers[i]`."""
     from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
     from ray.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 
@@ -215,14 +251,14 @@ def who_thinks(two_minds: Callable, agents: list[str], numbers: list[float]) -> 
         runner = MultiAgentEnvRunner(config=config)
         runner.sample(num_timesteps=6)
         saw = {name: sorted({round(row[0], 3) for row in module.saw}) for name, module in runner.module.items()}
-    except Exception as error:  # whatever the learner's object makes of it
+    except Exception as error:  # whatever the learner's object raises
         raised = f"{type(error).__name__}: {error}"
     modules = sorted(map(str, config.policies))
     return {"returned": "a config", "raised": raised, "modules": modules, "mapped": mapped, "saw": saw}
 
 
 def _roll_call(agents: list[str], numbers: list[float]) -> Any:
-    """Return the class of an environment in which each agent sees its own number, three steps long."""
+    """Return the class of an environment of three steps, in which each agent observes its own number."""
     from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
     class RollCall(MultiAgentEnv):

@@ -1,4 +1,4 @@
-"""A page on which you play four in a row against any player of a league, without a kernel: HTML and JavaScript in a frame."""
+"""A page on which you play four in a row against any snapshot of a league, without a kernel: HTML and JavaScript in a frame."""
 
 import html
 import json
@@ -13,7 +13,7 @@ PAGE = """<!doctype html><meta charset="utf-8"><style>
 #board button{width:46px;height:46px;border-radius:50%;border:2px solid #94a3b8;background:#94a3b826;cursor:pointer}
 #board button:focus-visible{outline:3px solid #2563eb;outline-offset:2px} #board .a{background:#7c3aed;border-color:#7c3aed} #board .b{background:#d97706;border-color:#d97706} #board .w{outline:4px solid #059669}
 </style><label>Play against <select id="who"></select></label>
-<button id="mine">You begin</button> <button id="its">It begins</button> <button id="both">Watch it play itself</button>
+<button id="mine">You start</button> <button id="its">It starts</button> <button id="both">Watch it play itself</button>
 <div id="board"></div><div id="says" role="status"></div><script>
 const {players, lines, rows, columns} = DATA, board = document.getElementById("board"), who = document.getElementById("who");
 Object.keys(players).forEach(name => who.add(new Option(name)));
@@ -52,7 +52,7 @@ function drop(c) {
   const name = human ? (turn === human ? "You have" : "It has") : (turn === 1 ? "Violet has" : "Amber has");
   turn = -turn; show(four);
   const next = turn === human ? yours(`It took column ${c + 1}. `) : "";
-  document.getElementById("says").textContent = over ? (four ? name + " four in a row." : "A draw.") : next;
+  document.getElementById("says").textContent = over ? (four ? name + " four in a row." : "It's a draw.") : next;
 }
 function show(four) {
   for (const [i, button] of buttons.entries()) {
@@ -75,7 +75,7 @@ who.onchange = () => begin(1); begin(1);
 
 
 def page(players: dict[str, Player]) -> str:
-    """Return the page as text; `players` has a name for each."""
+    """Return the page as text; the keys of `players` are their names."""
     lines = [[int(place) for place in line.nonzero()[0]] for line in LINES.T]
     rounded = {
         name: {part: _rounded(weights.tolist()) for part, weights in player.items()} for name, player in players.items()
@@ -89,8 +89,8 @@ def _rounded(numbers: Any) -> Any:
 
 
 def against(players: dict[str, Player]) -> Any:
-    """Return a frame for the notebook in which you play against them."""
+    """Return a frame for the notebook, in which you play against them."""
     from IPython.display import HTML
 
     frame = f'<iframe srcdoc="{html.escape(page(players))}" width="420" height="400" style="border:0" title="Four in a row"></iframe>'
-    return HTML(f"<div>{frame}</div>")  # IPython takes a bare frame for one that should have an address
+    return HTML(f"<div>{frame}</div>")  # IPython suggests IFrame for a bare frame

@@ -144,6 +144,32 @@ class StopsOnTheBridge(Crossing):
 
 
 @rejects("Bridge", says="Your truncateds are")
+class TruncatesOnlyIfNobodyArrives(Crossing):
+    def step(self, actions):
+        obs, rewards, terminateds, _, infos = super().step(actions)
+        return obs, rewards, terminateds, {"__all__": self.steps == 20 and not any(terminateds.values())}, infos
+
+
+@accepts("Bridge")
+class CountsDownAndBuildsItsDictsFromTheSquares(Crossing):
+    def reset(self, *, seed=None, options=None):
+        self.left = 20
+        return super().reset(seed=seed, options=options)
+
+    def step(self, actions):
+        self.left -= 1
+        self.square |= {a: s + 1 if s else int(actions[a]) for a, s in self.square.items() if a in actions}
+        north, south = self.square.values()
+        fell, gone = {north, south} <= {1, 2}, north == south == 3
+        rewards, terminateds = {}, {"__all__": fell or gone}
+        for agent in actions:
+            terminateds[agent] = fell or self.square[agent] == 3
+            rewards[agent] = [-0.2, 1.0, -1.0][max(terminateds[agent], 2 * fell)]
+        late = self.left == 0 and not terminateds["__all__"]
+        return self.seen_by(actions), rewards, terminateds, {"__all__": late}, {}
+
+
+@rejects("Bridge", says="Your truncateds are")
 class TruncatesEvenWhatIsOver(Crossing):
     def step(self, actions):
         *rest, _, infos = super().step(actions)
@@ -157,7 +183,7 @@ class TheLastObservationIsLeftOut(Crossing):
         return {a: seen for a, seen in obs.items() if not terminateds[a]}, rewards, terminateds, truncateds, infos
 
 
-# two_minds: who plays whom
+# two_minds: which module acts for which robot
 
 
 def by(config, names, function):
@@ -200,6 +226,17 @@ def only_for_a_pair(config):
     return by(config, {"north", "south"}, lambda agent_id, episode, **kwargs: agent_id)
 
 
+@accepts("two_minds")
+def looks_the_side_up(config):
+    sides = {"n": "north", "s": "south"}
+    return by(config, ["north", "south"], lambda agent_id, *_: sides[agent_id[0]])
+
+
+@rejects("two_minds", says="RLlib raised")
+def a_mapping_of_one_argument(config):
+    return by(config, {"north", "south"}, lambda agent_id: agent_id.split("-")[0])
+
+
 @rejects("two_minds")
 def leaves_the_mapping_out(config):
     return config.multi_agent(policies={"north", "south"})
@@ -210,28 +247,28 @@ def forgets_to_return(config):
     by(config, {"north", "south"}, lambda agent_id, episode, **kwargs: agent_id.split("-")[0])
 
 
-# league: all play all
+# league: all snapshots play one another
 
 
-def both_seats(match, members, games, row):
+def both_seats(match, snapshots, games, row):
     """Return a table whose entries are made from the points of i as the first, and of j as the first."""
-    size, task = len(members), ray.remote(match)
-    refs = {(i, j): task.remote(members[i], members[j], games) for i in range(size) for j in range(size) if i != j}
+    size, task = len(snapshots), ray.remote(match)
+    refs = {(i, j): task.remote(snapshots[i], snapshots[j], games) for i in range(size) for j in range(size) if i != j}
     got = {pair: ray.get(ref) for pair, ref in refs.items()}
     return [[row(got[i, j], got[j, i], games) if i != j else 0.0 for j in range(size)] for i in range(size)]
 
 
 @accepts("league")
-def a_task_for_each_pair(match, members, games):
+def a_task_for_each_pair(match, snapshots, games):
     @ray.remote
     def pair(a, b):
         return match(a, b, games), match(b, a, games)
 
-    size = len(members)
+    size = len(snapshots)
     pairs = [(i, j) for i in range(size) for j in range(i)]
     table = np.zeros((size, size))
     for (i, j), (first, second) in zip(
-        pairs, ray.get([pair.remote(members[i], members[j]) for i, j in pairs]), strict=True
+        pairs, ray.get([pair.remote(snapshots[i], snapshots[j]) for i, j in pairs]), strict=True
     ):
         table[i, j] = first + games - second
         table[j, i] = 2 * games - table[i, j]
@@ -239,26 +276,26 @@ def a_task_for_each_pair(match, members, games):
 
 
 @accepts("league")
-def a_list_of_rows(match, members, games):
-    return both_seats(match, members, games, lambda mine, other, games: games + mine - other)
+def a_list_of_rows(match, snapshots, games):
+    return both_seats(match, snapshots, games, lambda mine, other, games: games + mine - other)
 
 
 @accepts("league")
-def a_list_of_refs_goes_to_each_task(match, members, games):
+def a_list_of_refs_goes_to_each_task(match, snapshots, games):
     @ray.remote(num_cpus=1)
     def play(refs, i, j):
         return match(ray.get(refs[i]), ray.get(refs[j]), games)
 
-    size = len(members)
-    points = [[play.remote(members, i, j) if i != j else None for j in range(size)] for i in range(size)]
+    size = len(snapshots)
+    points = [[play.remote(snapshots, i, j) if i != j else None for j in range(size)] for i in range(size)]
     first = np.array([[ray.get(ref) if ref else 0 for ref in row] for row in points])
     return np.where(np.eye(size), 0, first + games - first.T)
 
 
-@rejects("league", says="in both seats")
-def half_of_the_pairs(match, members, games):
-    task, size = ray.remote(match), len(members)
-    refs = {(i, j): task.remote(members[i], members[j], games) for i in range(size) for j in range(i)}
+@rejects("league", says="in both matches")
+def half_of_the_pairs(match, snapshots, games):
+    task, size = ray.remote(match), len(snapshots)
+    refs = {(i, j): task.remote(snapshots[i], snapshots[j], games) for i in range(size) for j in range(i)}
     table = np.zeros((size, size))
     for (i, j), ref in refs.items():
         table[i, j] = ray.get(ref)
@@ -267,45 +304,43 @@ def half_of_the_pairs(match, members, games):
 
 
 @rejects("league", says="diagonal")
-def plays_itself_too(match, members, games):
+def plays_itself_too(match, snapshots, games):
     task = ray.remote(match)
-    refs = [[task.remote(first, second, games) for second in members] for first in members]
+    refs = [[task.remote(first, second, games) for second in snapshots] for first in snapshots]
     first = np.array([ray.get(row) for row in refs])
     return first + games - first.T
 
 
-@rejects("league", says="start all before you wait")
-def one_match_after_the_other(match, members, games):
-    task, size = ray.remote(match), len(members)
-    first = np.zeros((size, size))
-    for i, j in np.argwhere(1 - np.eye(size)):
-        first[i, j] = ray.get(task.remote(members[i], members[j], games))
-    return (first + games - first.T) * (1 - np.eye(size))
-
-
 @rejects("league", says="fetched into your own process")
-def fetches_the_members(match, members, games):
-    return both_seats(match, ray.get(members), games, lambda mine, other, games: games + mine - other)
+def fetches_the_snapshots(match, snapshots, games):
+    return both_seats(match, ray.get(snapshots), games, lambda mine, other, games: games + mine - other)
 
 
-@rejects("league", says="Only the games in which i began")
-def only_as_the_first(match, members, games):
-    return both_seats(match, members, games, lambda mine, other, games: mine)
+@rejects("league", says="start all of them before you wait")
+def waits_for_each_row(match, snapshots, games):
+    task, size = ray.remote(match), len(snapshots)
+    rows = [ray.get([task.remote(mine, other, games) for other in snapshots]) for mine in snapshots]
+    return np.where(np.eye(size), 0, np.array(rows) + games - np.array(rows).T)
 
 
-@rejects("league", says="What is left")
-def adds_the_others_points(match, members, games):
-    return both_seats(match, members, games, lambda mine, other, games: mine + other)
+@rejects("league", says="Only the games in which i moved first")
+def only_as_the_first(match, snapshots, games):
+    return both_seats(match, snapshots, games, lambda mine, other, games: mine)
 
 
-@rejects("league", says="what i lost")
-def the_other_way_round(match, members, games):
-    return both_seats(match, members, games, lambda mine, other, games: games + other - mine)
+@rejects("league", says="i took the rest")
+def adds_the_others_points(match, snapshots, games):
+    return both_seats(match, snapshots, games, lambda mine, other, games: mine + other)
 
 
-@rejects("league", says="shares")
-def shares_for_points(match, members, games):
-    return both_seats(match, members, games, lambda mine, other, games: (games + mine - other) / (2 * games))
+@rejects("league", says="that the others took from i")
+def the_other_way_round(match, snapshots, games):
+    return both_seats(match, snapshots, games, lambda mine, other, games: games + other - mine)
+
+
+@rejects("league", says="fractions")
+def fractions_for_points(match, snapshots, games):
+    return both_seats(match, snapshots, games, lambda mine, other, games: (games + mine - other) / (2 * games))
 
 
 # elo: ratings that fit a table
@@ -327,7 +362,7 @@ def multiplies_strengths(points):
 
 
 @accepts("elo")
-def with_pytorch_and_a_mean_of_1500(points):
+def with_pytorch(points):
     import torch
 
     points = torch.as_tensor(np.asarray(points, float) + 0.5 * (1 - np.eye(len(points))))
@@ -342,7 +377,30 @@ def with_pytorch_and_a_mean_of_1500(points):
         return value
 
     optimizer.step(loss)
-    return 1500 + 400 * ratings.detach()
+    return 400 * (ratings - ratings.mean()).detach()
+
+
+@rejects("elo", says="their mean is")
+def the_first_player_at_0(points):
+    ratings = fitted(points)
+    return ratings - ratings[0]
+
+
+@rejects("elo", says="expected points are")
+def a_draw_only_for_pairs_that_met(points):
+    met = (points + points.T) > 0
+    return fitted(points + 0.5 * met, half=0.0)
+
+
+@accepts("elo")
+def updates_one_player_after_the_other(points):
+    points = points + 0.5 * (1 - np.eye(len(points)))
+    games, ratings = points + points.T, np.zeros(len(points))
+    for sweep in range(4000):
+        i = sweep % len(points)
+        expected = (games[i] / (1 + 10 ** ((ratings - ratings[i]) / 400))).sum()
+        ratings[i] += 500 * (points[i].sum() - expected) / games[i].sum()
+    return {number: rating for number, rating in enumerate(ratings - ratings.mean())}.values()
 
 
 @accepts("elo")
@@ -355,7 +413,7 @@ def with_newtons_method(points):
         slope = games * share * (1 - share)
         curve = np.diag(slope.sum(1)) - slope
         skill += np.clip(np.linalg.lstsq(curve, (points - games * share).sum(1), rcond=None)[0], -1, 1)
-    return (400 / np.log(10) * skill).tolist()
+    return (400 / np.log(10) * (skill - skill.mean())).tolist()
 
 
 @accepts("elo")
@@ -370,22 +428,22 @@ def a_whole_point_for_each(points):
     return fitted(points, half=1.0)
 
 
-@rejects("elo", says="drawn game")
+@rejects("elo", says="drawn game between")
 def forgets_the_draw(points):
     return fitted(points, half=0.0, rounds=300)
 
 
-@rejects("elo", says="wrong way round")
+@rejects("elo", says="upside down")
 def the_best_is_the_lowest(points):
     return -fitted(points)
 
 
-@rejects("elo", says="scale is not")
+@rejects("elo", says="the scale isn't")
 def natural_logarithms(points):
     return fitted(points) * np.log(10) / 400
 
 
-@rejects("elo", says="points due")
+@rejects("elo", says="expected points are")
 def one_pass_of_updates(points):
     ratings = np.zeros(len(points))
     for i in range(len(points)):
@@ -395,83 +453,97 @@ def one_pass_of_updates(points):
     return ratings
 
 
-# beats_its_past: a league that raises its own members
+# beats_its_past: a league of past snapshots
 
 
 play_against = ray.remote(collect)
 
 
 def raised(seed, rounds, opponents, steps=15, games=128, keep=ray.put, now=True):
-    """Return a league; `opponents(members, rng)` chooses two for a step."""
+    """Return a league; `opponents(snapshots, rng)` chooses two for a step."""
     rng, learner = np.random.default_rng(seed), Learner(new_player(seed))
-    members = [keep(learner.player())]
+    snapshots = [keep(learner.player())]
     for _ in range(rounds):
         for _ in range(steps):
-            mine = ray.put(learner.player()) if now else members[0]
+            mine = ray.put(learner.player()) if now else snapshots[0]
             refs = [
-                play_against.remote(mine, other, games, int(rng.integers(2**31))) for other in opponents(members, rng)
+                play_against.remote(mine, other, games, int(rng.integers(2**31))) for other in opponents(snapshots, rng)
             ]
             learner.learn(*ray.get(refs))
-        members.append(keep(learner.player()))
-    return members
+        snapshots.append(keep(learner.player()))
+    return snapshots
 
 
-def newest_and_any(members, rng):
-    return members[-1], members[rng.integers(len(members))]
+def latest_and_any(snapshots, rng):
+    return snapshots[-1], snapshots[rng.integers(len(snapshots))]
 
 
 @accepts("beats_its_past", long=True)
-def two_drawn_from_all(seed, rounds):
-    return raised(seed, rounds, lambda members, rng: [members[i] for i in rng.integers(len(members), size=2)])
+def two_sampled_from_all(seed, rounds):
+    return raised(seed, rounds, lambda snapshots, rng: [snapshots[i] for i in rng.integers(len(snapshots), size=2)])
 
 
 @accepts("beats_its_past")
 def against_everyone_in_the_past(seed, rounds):
-    return raised(seed, rounds, lambda members, rng: members, steps=15, games=64)
+    return raised(seed, rounds, lambda snapshots, rng: snapshots, steps=15, games=64)
 
 
 @accepts("beats_its_past", long=True)
-def asks_for_the_newest_by_a_name(seed, rounds):
+def keeps_the_latest_under_a_name(seed, rounds):
     rng, learner = np.random.default_rng(seed), Learner(new_player(seed))
-    newest = ray.put(learner.player())
-    league = [newest]
+    latest = ray.put(learner.player())
+    league = [latest]
     for _ in range(rounds):
         for _ in range(15):
             me, older = learner.player(), league[int(rng.integers(0, len(league)))]
-            first = play_against.remote(me, newest, 128, int(rng.integers(1e9)))
+            first = play_against.remote(me, latest, 128, int(rng.integers(1e9)))
             second = play_against.remote(me, older, 128, int(rng.integers(1e9)))
             learner.learn(ray.get(first), ray.get(second))
-        newest = ray.put(learner.player())
-        league += [newest]
+        latest = ray.put(learner.player())
+        league += [latest]
     return league
 
 
-@rejects("beats_its_past", says="oldest first")
-def always_the_same_novice(seed, rounds):
-    return raised(0, rounds, newest_and_any, steps=1, games=8)
+@rejects("beats_its_past", says="older than the latest")
+def plays_only_the_latest(seed, rounds):
+    return raised(seed, rounds, lambda snapshots, rng: [snapshots[-1]] * 2, steps=1, games=8)
+
+
+@rejects("beats_its_past", says="differ", long=True)
+def samples_without_the_seed(seed, rounds):
+    def of_its_own(snapshots, rng):
+        rng.bit_generator.state = np.random.default_rng().bit_generator.state
+        return latest_and_any(snapshots, rng)
+
+    return raised(seed, rounds, of_its_own)
+
+
+@rejects("beats_its_past", says="must come first")
+def always_the_same_untrained_player(seed, rounds):
+    return raised(0, rounds, latest_and_any, steps=1, games=8)
 
 
 @rejects("beats_its_past", says="league is a list of refs")
 def returns_the_players(seed, rounds):
-    return ray.get(raised(seed, rounds, newest_and_any, steps=1, games=8))
+    return ray.get(raised(seed, rounds, latest_and_any, steps=1, games=8))
 
 
 @rejects("beats_its_past", says="nothing was learned")
 def the_same_copy_each_time(seed, rounds):
-    members = raised(seed, rounds, newest_and_any, steps=1, games=8)
-    return [members[-1]] * len(members)
+    snapshots = raised(seed, rounds, latest_and_any, steps=1, games=8)
+    return [snapshots[-1]] * len(snapshots)
 
 
-@rejects("beats_its_past", says="has 4 members")
-def forgets_the_novice(seed, rounds):
-    return raised(seed, rounds, newest_and_any, steps=1, games=8)[1:]
+@rejects("beats_its_past", says="has 4 snapshots")
+def forgets_the_untrained_player(seed, rounds):
+    return raised(seed, rounds, latest_and_any, steps=1, games=8)[1:]
 
 
 @rejects("beats_its_past", says="must reach")
-def the_novice_plays_for_it(seed, rounds):
-    return raised(seed, rounds, newest_and_any, now=False)
+def the_untrained_player_plays_for_it(seed, rounds):
+    return raised(seed, rounds, latest_and_any, now=False)
 
 
-@rejects("beats_its_past", says="oldest first")
-def the_newest_first(seed, rounds):
-    return raised(seed, rounds, newest_and_any)[::-1]
+@rejects("beats_its_past", says="must come first")
+def the_latest_first(seed, rounds):
+    return raised(seed, rounds, latest_and_any, steps=1, games=8)[::-1]
