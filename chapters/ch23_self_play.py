@@ -226,8 +226,9 @@ check("two_minds", two_minds)
 
 # %% [markdown] tags=["solution"]
 r"""
-RLlib calls the function once per agent and episode, so an agent keeps its module until the episode ends.
+An agent keeps its module until the episode ends.
 The function may also read the episode, or choose at random, and that's how self-play in RLlib picks an opponent.
+But it mustn't count its calls: when RLlib cuts an episode into chunks, it calls the function again and ignores the result.
 With `policies_to_train=["north"]`, the south's module would stay as it is.
 """
 
@@ -563,6 +564,7 @@ predict("against_28", ..., ["it wins", "it draws", "it loses"])
 GAIN = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]])  # of rock, paper, or scissors (row) against each of them (column)
 
 
+# %%
 def responses(rounds, to_all):
     """Return the snapshots of a league of good responses, shape [rounds + 1, 3]."""
     snapshots = [np.array([0.8, 0.1, 0.1])]
@@ -759,7 +761,7 @@ Its inputs include how full each line is, but it blocks a line only if it has le
 |---|---|
 | a snapshot | a module in the `MultiRLModule`, added with `algo.add_module(...)` |
 | a copy of the weights | `algo.set_state(...)` with `algo.get_module("main").get_state()` |
-| sampling an opponent | `policy_mapping_fn`, which RLlib calls for each agent and episode |
+| sampling an opponent | `policy_mapping_fn`, whose choice holds for an episode |
 | snapshots that stay the same | `policies_to_train=["main"]` |
 | "at the end of each round" | the `on_train_result` callback |
 
