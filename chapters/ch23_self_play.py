@@ -46,7 +46,7 @@ r"""
 The chapter has two halves: first two robots that must agree, then a player that must beat itself.
 If the room has seen Chapter 14 on the same day, make `Bridge` homework.
 Run the chapter in full mode beforehand to get the league's curves, and open the board at the end.
-Plan for a room that plays against its own league longer than you expect.
+People play against their own league longer than you'd expect, so leave time for it.
 """
 
 # %% [markdown]
@@ -54,12 +54,12 @@ r"""
 ## A multi-agent environment returns dicts with a key per agent
 
 Two robots meet at a bridge that carries only one of them.
-In RLlib, such a [multi-agent environment](../docs/glossary.md#multi-agent-environment) is a `MultiAgentEnv`.
+In RLlib, a [multi-agent environment](../docs/glossary.md#multi-agent-environment) is a `MultiAgentEnv`.
 Unlike in Gymnasium, its observations, actions, rewards, and flags are **dicts with a key per agent**.
 Three rules are easy to break:
 
 - An agent that gets an observation and isn't done acts in the next step.
-- When an agent is done, its last observation and reward come together with its flag, and after that it appears in no dict.
+- When an agent is done, its last observation and reward come together with its flag, and after that, it appears in no dict.
 - `terminateds` and `truncateds` have one more key, `"__all__"`, for the whole episode.
 
 Squares 1 and 2 are on the bridge, square 0 is in front of it, and square 3 is behind it:
@@ -73,7 +73,7 @@ Squares 1 and 2 are on the bridge, square 0 is in front of it, and square 3 is b
    If it isn't over after step 20, it's truncated; `truncateds["__all__"]` alone is enough for that.
 
 Write `step` of the `Bridge` class.
-`actions` has a key for each robot still in the game, and so do the observations, rewards, and terminateds.
+`actions` has a key for each robot still in the game; observations, rewards, and terminateds need the same keys.
 """
 
 
@@ -234,8 +234,7 @@ With `policies_to_train=["north"]`, the south's module would stay as it is.
 
 # %% [markdown]
 r"""
-Here's the second curve.
-Below it, each robot of a trained pair takes its most probable action:
+Here's the second curve, and below it, each trained pair with both robots taking their most probable actions:
 """
 
 # %% tags=["demo"]
@@ -278,8 +277,7 @@ With two modules, one robot goes first and the other waits for it.
 Chance decided early in training which one goes first, so another seed may reverse the order.
 No rule tells the robots to cooperate: giving way simply pays more than falling.
 
-If the observation said *which* robot it's for, one module could learn both roles.
-Large teams are often trained like that, because all agents then share their experience.
+If the observation said *which* robot it's for, one module could learn both roles, from the experience of both.
 """
 
 # %%
@@ -300,8 +298,6 @@ Many multi-agent environments are written for **PettingZoo**, whose parallel API
 |---|---|---|
 | spaces of an agent | `observation_spaces[agent]`, a dict | `observation_space(agent)`, a method |
 | agents still in the game | those that get an observation | the list `agents`, which shrinks |
-| `reset` | observations, infos | observations, infos |
-| `step` | five dicts | five dicts |
 | end of the episode | `"__all__"` in two of them | `agents` is empty |
 
 `ZooBridge` is your bridge with PettingZoo's signatures.
@@ -322,10 +318,10 @@ if passed("Bridge"):
 
 # %% [markdown]
 r"""
-The wrapper sets `"__all__"` to true if every agent *in the dict* has terminated, or if every agent in it has been truncated.
-If one terminates in the very step that truncates the other, neither is true.
-RLlib then records *both* as terminated, so the truncated one's future counts as worth nothing, and it calls `step` once more, without actions.
-If that can happen, truncate one step later, or write a `MultiAgentEnv`.
+The wrapper adds `"__all__"`: true in one dict if every agent *in the dict* has terminated, and in the other if every agent in it has been truncated.
+If one agent terminates in the very step that truncates the other, neither is true.
+RLlib then records *both* as terminated, so the future of the truncated agent counts as worth nothing, and RLlib calls `step` once more, without actions.
+If that can happen in your environment, let it truncate one step later, or write a `MultiAgentEnv`.
 """
 
 # %% [markdown]
@@ -372,7 +368,7 @@ def porters(both, seed, iterations=100):
 
 # %% [markdown]
 r"""
-**Predict:** after a hundred iterations, averaged over twenty seeds, which porters have taken more of their steps uphill?
+**Predict:** after a hundred iterations, averaged over twenty seeds, which porters have taken a larger fraction of their steps uphill?
 """
 
 # %% tags=["demo"]
@@ -394,7 +390,7 @@ measured("better_critic", max(uphill, key=uphill.get))
 # %% [markdown]
 r"""
 The porters with the centralized critic learn faster, and their runs are closer together.
-Their critic subtracts more of the noise from the advantage.
+Their critic can predict the product and subtract it, so the advantage depends more on what they did.
 The gain is large here because the product of the slopes explains most of the reward's variance; if it explained little, a critic that observes more would only have more to learn.
 
 MAPPO is PPO with such a critic.
@@ -439,9 +435,9 @@ A list of references to snapshots is a [league](../docs/glossary.md#league).
 
 ![The learner puts a copy of its player into the object store after each round; matches are tasks that get two refs; their points fill a table, and Elo ratings summarize the table](../img/ch23_league.svg)
 
-Write `league`, in which all snapshots play one another and which returns a table of points.
+Write `league`, which lets all snapshots play one another and returns a table of points.
 
-- `match(first, second, games)` returns the points of `first`, the player that moves first: 1 per win, 0.5 per draw.
+- `match(first, second, games)` plays that number of games and returns the points of `first`, which moves first: 1 per win, 0.5 per draw.
 - Moving first is an advantage, so each pair plays two matches, one with each of them moving first.
 - `table[i, j]` holds the points that snapshot i took from snapshot j in both matches, and the diagonal holds zeros.
 - Matches run in tasks.
@@ -482,8 +478,7 @@ In each game against j, player i takes on average
 $$E_{ij} = \frac{1}{1 + 10^{(R_j - R_i)/400}}$$
 
 points, so a lead of 400 means odds of ten to one.
-Chess servers update $R$ after each game.
-From a whole table, you can find the ratings that fit best: with them, each player's expected points, over all games, equal the points that it took.
+From a table of points, you can find the ratings that fit best: with them, each player's expected points, over all games, equal the points that it took.
 The rating of a player that won every game would grow without limit, so pretend that each pair has played **one more game, a draw**.
 
 Write `elo`, which takes a table and returns a rating per player, to within 4 Elo points.
@@ -511,7 +506,7 @@ check("elo", elo)
 # %% [markdown] tags=["solution"]
 r"""
 This is the maximum likelihood estimate of the Bradley–Terry model, and any optimizer finds it, because the likelihood has a single peak.
-Updating the ratings after each game is stochastic gradient ascent on the same likelihood, so the result depends on the order of the games.
+Updating the ratings after each game, as many rating systems do, is stochastic gradient ascent on the same likelihood, so the result depends on the order of the games.
 """
 
 # %% [markdown]
@@ -608,7 +603,7 @@ quiz("a_circle", a_circle)
 r"""
 ## Training against past snapshots prevents forgetting
 
-Write `beats_its_past`, which trains a league for a number of `rounds` and returns a list of refs, the oldest snapshot first.
+Write `beats_its_past`, which takes a seed and a number of rounds, trains a league, and returns it as a list of refs, oldest snapshot first.
 
 1. The first snapshot is `new_player(seed)`, and a `Learner` starts from it.
 2. Each round has STEPS steps.
@@ -660,11 +655,12 @@ AlphaStar's league is more selective: it more often samples the opponents that t
 
 # %% [markdown]
 r"""
-Now train two larger leagues, yours and one whose player meets only the latest snapshot, which takes a minute or two.
+Now train two larger leagues: yours, and one whose player meets only the latest snapshot.
 Then the last snapshot of each plays against all of its predecessors.
+This takes a minute or two.
 
 **Predict:** in the second league, what's the smallest percentage of the points that the last snapshot takes from any predecessor?
-With equal players, it's about 50%.
+Two equal players take about 50% each.
 """
 
 # %% tags=["demo"]
@@ -704,7 +700,7 @@ if passed("beats_its_past"):
 r"""
 You might expect that the older a snapshot is, the easier it is to beat.
 Where a line dips in the middle, the player has forgotten how to beat opponents that it once beat, because they no longer meet.
-With 24 rounds, the league that meets only the latest snapshot dips deeper, though not equally deep for every seed; quick mode's four rounds are too few.
+In our runs of 24 rounds, the league that meets only the latest snapshot dipped deeper, though not equally deep for every seed; quick mode's four rounds are too few.
 
 Is the last snapshot the best one, then?
 Let seven of them play one another:
@@ -730,7 +726,7 @@ if passed("beats_its_past") and passed("league") and passed("elo"):
 r"""
 Sometimes the last snapshot is the best.
 If the interval of the difference contains 0, chance may have put the leader ahead.
-You also picked it *because* it did well in these games, so let the best two play again.
+You also picked the leader *because* it did well in these games, so let the best two play again.
 Keep the whole league, and choose the snapshot to ship by its games, not by its age.
 """
 
@@ -752,7 +748,7 @@ if passed("beats_its_past"):
 
 # %% [markdown]
 r"""
-It never looks ahead.
+A player never looks ahead.
 Its inputs include how full each line is, but it blocks a line only if it has learned to.
 
 ## RLlib has the parts of a league

@@ -302,6 +302,10 @@ def beats_its_past(answer: Answer, rng: Generator) -> None:
             older or not calls,
             f"None of the {calls} calls of `play_against` had an opponent older than the latest snapshot.",
         )
+        expect(
+            calls < 2 or len(set(seen["seeds"])) > 1,
+            f"All {calls} calls of `play_against` had the same seed, and so the same random numbers.",
+        )
         shares.append([_share(players[-1], past) for past in players[:-1]])
         return float(np.mean(shares[-1]))
 

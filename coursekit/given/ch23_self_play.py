@@ -115,21 +115,28 @@ def tournament(
 
 
 class League(TypedDict):
-    """What came back as a league, its players if these are refs, and which of them each call of `play_against` met: -1 for no one."""
+    """What came back as a league, its players if these are refs, and of each call of `play_against` the seed and which of them it met.
+
+    An opponent that is none of the players counts as -1.
+    """
 
     returned: str
     players: list[dict[str, np.ndarray]]
     met: list[int]
+    seeds: list[int]
 
 
 class _Referee:
-    """Passes calls of `play_against` on, and keeps their opponents."""
+    """Passes calls of `play_against` on, and keeps their opponents and seeds."""
 
     def __init__(self, play_against: Any):
-        self._play_against, self.opponents = play_against, []
+        self._play_against = play_against
+        self.opponents: list[Any] = []
+        self.seeds: list[int] = []
 
     def remote(self, me: Any, other: Any, games: int, seed: int) -> Any:
         self.opponents.append(other)
+        self.seeds.append(int(seed))
         return self._play_against.remote(me, other, games, seed)
 
     def __getattr__(self, name: str) -> Any:
@@ -140,21 +147,24 @@ def raised_by_itself(beats_its_past: Callable, seed: int, rounds: int) -> League
     """Return the players that a league consists of after its rounds, as arrays, and which of them its games were against."""
     import ray
 
-    names, referee = getattr(beats_its_past, "__globals__", {}), None
-    if "play_against" in names:
-        referee = names["play_against"] = _Referee(names["play_against"])
+    names = getattr(beats_its_past, "__globals__", {})
+    play_against = names.get("play_against")
+    referee = _Referee(play_against)
+    if play_against is not None:
+        names["play_against"] = referee
     try:
         snapshots = beats_its_past(seed, rounds)
     finally:
-        if referee:
-            names["play_against"] = referee._play_against
+        if play_against is not None:
+            names["play_against"] = play_against
     if not isinstance(snapshots, list | tuple):
-        return {"returned": type(snapshots).__name__, "players": [], "met": []}
+        return {"returned": type(snapshots).__name__, "players": [], "met": [], "seeds": []}
     kinds = sorted({type(snapshot).__name__ for snapshot in snapshots})
     if kinds != ["ObjectRef"]:
-        return {"returned": f"list of {', '.join(kinds) or 'nothing'}", "players": [], "met": []}
+        return {"returned": f"list of {', '.join(kinds) or 'nothing'}", "players": [], "met": [], "seeds": []}
     players = [dict(player) for player in ray.get(list(snapshots))]
-    return {"returned": "refs", "players": players, "met": _met(players, referee.opponents if referee else [])}
+    met = _met(players, referee.opponents)
+    return {"returned": "refs", "players": players, "met": met, "seeds": referee.seeds}
 
 
 def _met(players: list[dict], opponents: list) -> list[int]:

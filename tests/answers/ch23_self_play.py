@@ -400,7 +400,7 @@ def updates_one_player_after_the_other(points):
         i = sweep % len(points)
         expected = (games[i] / (1 + 10 ** ((ratings - ratings[i]) / 400))).sum()
         ratings[i] += 500 * (points[i].sum() - expected) / games[i].sum()
-    return {number: rating for number, rating in enumerate(ratings - ratings.mean())}.values()
+    return dict(enumerate(ratings - ratings.mean())).values()
 
 
 @accepts("elo")
@@ -507,6 +507,17 @@ def keeps_the_latest_under_a_name(seed, rounds):
 @rejects("beats_its_past", says="older than the latest")
 def plays_only_the_latest(seed, rounds):
     return raised(seed, rounds, lambda snapshots, rng: [snapshots[-1]] * 2, steps=1, games=8)
+
+
+@rejects("beats_its_past", says="had the same seed")
+def passes_its_own_seed_on(seed, rounds):
+    rng, learner = np.random.default_rng(seed), Learner(new_player(seed))
+    snapshots = [ray.put(learner.player())]
+    for _ in range(rounds):
+        refs = [play_against.remote(learner.player(), other, 8, seed) for other in latest_and_any(snapshots, rng)]
+        learner.learn(*ray.get(refs))
+        snapshots.append(ray.put(learner.player()))
+    return snapshots
 
 
 @rejects("beats_its_past", says="differ", long=True)
