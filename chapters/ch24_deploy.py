@@ -1,34 +1,32 @@
-# %% [markdown] you_learn_to="bring clusters up: launcher, clouds, Kubernetes, firewall, costs"
+# %% [markdown] you_learn_to="bring up a cluster in a cloud, on your own machines, or on Kubernetes, and know its ports and costs"
 r"""
 # Chapter 24 · Deploying clusters
 
-A cluster is written down before it runs.
+Write the cluster down, and check it before you pay for it.
 
 *About 115 minutes · builds on [Chapter 6](ch06_cluster.ipynb); [Chapters 4](ch04_scheduling.ipynb) and [19](ch19_operate.ipynb) help*
 
-You need no cloud account and no Kubernetes.
+You need neither a cloud account nor Kubernetes.
 
 **What you will be able to do**
 
-- write a `cluster.yaml` for a cloud or for your own machines, and have it checked before it costs money;
-- read what `ray up` does on a machine, command by command, and see why a node does not join;
-- give a firewall the ports of a cluster, and Prometheus the addresses of its pages;
-- write a manifest for Kubernetes, field by field;
-- say what a waiting node costs, and choose how long it may wait.
+- write a `cluster.yaml` for a cloud or for your own machines, and validate it before it costs money;
+- read the commands that `ray up` runs on a machine, and find out why a node doesn't join;
+- list the ports that a firewall must open, and let Prometheus find the cluster's metrics;
+- write a manifest for Kubernetes, and find its wrong fields;
+- estimate what an idle node costs, and choose an idle timeout.
 """
 
 # %%
 import time
-from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas
 import ray
 import requests
 import yaml
 
-from coursekit import begin, check, hint, passed, quiz, solution
+from coursekit import begin, check, hint, measured, passed, predict, quiz, solution
 from coursekit.given import ch24_deploy as given
 from coursekit.given import machines
 from coursekit.given.kuberay import check_fields
@@ -38,47 +36,44 @@ begin("ch24_deploy")
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and fifteen minutes with all four exercises; with ninety, leave Kubernetes to those who have it.
-Ask first who pays for the cluster they use, and who could end it.
-On your machine, as root on Linux with sshd and rsync, run the section with two machines before the room comes.
+The chapter takes 115 minutes with all four exercises; if you have ninety, leave `rayjob` to the people who use Kubernetes.
+Start with two questions: who pays for the cluster that you use, and who could shut it down?
+If your machine runs Linux and you have root, `sshd`, and `rsync`, run the section with two machines before the session.
 """
 
 # %% [markdown]
 r"""
-## A cloud needs a cluster.yaml, and Ray checks it before you pay
+## Ray validates a cluster.yaml before it rents any machines
 
-You don't type `ray start` on fifty machines.
-The **cluster launcher** rents machines, installs what you say, and runs `ray start` on each over SSH:
+The [cluster launcher](../docs/glossary.md#cluster-launcher) rents machines, installs your software, and runs `ray start` on each machine over SSH:
 
 | command | what it does |
 |---|---|
-| `ray up cluster.yaml` | rents the head, sets it up; the head's monitor rents workers when there is demand |
-| `ray attach cluster.yaml` | opens a shell on the head; `--port-forward 8888` brings a port of it to your machine |
-| `ray exec cluster.yaml "…"` | runs a command there |
+| `ray up cluster.yaml` | rents the head and sets it up; the [autoscaler](../docs/glossary.md#autoscaler) there rents workers when there is demand |
+| `ray attach cluster.yaml` | opens a shell on the head |
+| `ray exec cluster.yaml "…"` | runs a command on the head |
 | `ray rsync-up cluster.yaml here there` | copies files to the head |
-| `ray dashboard cluster.yaml` | brings the dashboard to your machine |
-| `ray down cluster.yaml` | ends the cluster |
+| `ray dashboard cluster.yaml` | forwards the dashboard to your machine |
+| `ray down cluster.yaml` | shuts the cluster down |
 
-`ray down` need not stop the bill.
-On AWS and Azure it only *stops* the machines you rent by the hour, and their disks still cost, unless the file says `cache_stopped_nodes: False`; check the cloud's console afterwards.
+By default, `ray down` only *stops* Azure machines and on-demand AWS machines, and their disks still cost money.
+With `cache_stopped_nodes: False`, it deletes the machines; check the cloud's console afterward.
 
-The file says what to rent.
-Ray brings a schema for it, and defaults for what you leave out; both work offline.
-`given.validated` calls what `ray up` calls first, but does not ask AWS how many CPUs a machine has.
-
-This file has 6 sections; see how many it has with the defaults filled in.
+Ray has a schema for `cluster.yaml`, and defaults for the sections that you leave out.
+`given.validated` fills in the defaults and validates the result, as `ray up` does first.
+The file below has six sections.
 """
 
 # %% tags=["demo"]
 example = """
 cluster_name: example
-max_workers: 2                      # besides the head
-provider: {type: aws, region: us-west-2, cache_stopped_nodes: False}  # False: `ray down` ends machines, disks and all
+max_workers: 2                      # in addition to the head
+provider: {type: aws, region: us-west-2, cache_stopped_nodes: False}  # False: `ray down` deletes the machines
 auth: {ssh_user: ubuntu}
-head_node_type: head                # one of those below
+head_node_type: head                # one of the node types below
 available_node_types:
   head:
-    resources: {}                   # {}: found out from the machine type
+    resources: {}                   # empty: Ray looks up the CPUs of the machine type
     node_config: {InstanceType: m5.xlarge}
   worker:
     min_workers: 0
@@ -94,47 +89,59 @@ print("on the head:", *filled["head_start_ray_commands"], sep="\n   ")
 
 # %% [markdown]
 r"""
-At the end comes the command you know: `ray start --head`, with the file itself as `--autoscaling-config`.
-That is how the monitor learns what it may rent.
-The `ray stop` before it is harmless there: the machine is the cluster's own.
-Look into `filled["setup_commands"]` before you use it for real: where the machine has no Ray, the defaults install a nightly build.
-Write your own, with the version that you have.
+The last command is the `ray start --head` that you know, with the file itself as `--autoscaling-config`.
+This tells the autoscaler which [node types](../docs/glossary.md#node-type) it may rent.
+The `ray stop` before it does no harm here, because nothing else runs on a rented machine.
+If a machine has no Ray, the default `setup_commands` install a nightly build, so write your own, with the version that you use.
 
-The schema knows the names and types of the general fields.
-Everything under `node_config` goes to the cloud as it is.
-Which of these slips get past it?
+**Predict:** how many of these five mistakes does the validation refuse?
+
+- `head_node_type: haed`, which isn't a node type in the file
+- `max_workers: two`
+- `instance_type: m5.large` at the top level, which isn't a field
+- `m5.gigantic`, which isn't a machine type
+- `min_workers: 2` at the top level
 """
 
 # %% tags=["demo"]
-slips = {
+predict("mistakes_refused", ...)  # of the five mistakes
+
+# %% tags=["demo"]
+mistakes = {
     "head_node_type: haed": ("head_node_type: head ", "head_node_type: haed "),
     "max_workers: two": ("max_workers: 2 ", "max_workers: two "),
-    "a field that does not exist": ("auth:", "instance_type: m5.large\nauth:"),
-    "no such machine type": ("m5.xlarge", "m5.gigantic"),
-    "min_workers for the whole cluster": ("auth:", "min_workers: 2\nauth:"),
+    "instance_type at the top": ("auth:", "instance_type: m5.large\nauth:"),
+    "InstanceType: m5.gigantic": ("m5.xlarge", "m5.gigantic"),
+    "min_workers at the top": ("auth:", "min_workers: 2\nauth:"),
 }
-for slip, (right, wrong) in slips.items():
+outcomes = {}
+for mistake, (right, wrong) in mistakes.items():
     try:
         given.validated(example.replace(right, wrong))
-        print(f"{slip:34} accepted")
+        outcomes[mistake] = "accepted"
     except Exception as error:
-        print(f"{slip:34} {type(error).__name__}: {str(error).splitlines()[0][:90]}")
+        outcomes[mistake] = f"{type(error).__name__}: {str(error).splitlines()[0][:90]}"
+    print(f"{mistake:26} {outcomes[mistake]}")
+measured("mistakes_refused", sum(outcome != "accepted" for outcome in outcomes.values()))
 
 # %% [markdown]
 r"""
-Ray catches wrong names and types, but not a machine type that does not exist.
-And it silently drops a `min_workers` at the top, which meant something in older versions, so your cluster starts without workers; it belongs in a node type.
+It refuses three, those with a wrong name or a wrong type in the general fields.
+Everything under `node_config` goes to the cloud unchecked.
+`ray up` does look the machine type up at AWS, but if it isn't there, it only warns.
+The top-level `min_workers`, which older versions used, is silently dropped, so set it per node type.
 
-Now write one you could use: the head is small, and serves the GCS, not tasks.
-Tasks stay away from a node whose type says `CPU: 0` in its `resources`.
-A type that says nothing gets the CPUs its machine has.
+Write `cluster_yaml`, which returns the text of a file that you could use.
+Its small head runs the [GCS](../docs/glossary.md#gcs), but no tasks.
+To keep tasks off a node, put `CPU: 0` in the `resources` of its type; by default, Ray uses the machine's own number of CPUs.
 """
 
 # %%
 def cluster_yaml(name, region, worker, least, most):
-    """Return the text of a cluster.yaml for AWS: a head of type m5.large that runs no tasks, and workers of type `worker`.
+    """Return the text of a cluster.yaml for AWS: an m5.large head that runs no tasks, and one type of worker.
 
-    There are at least `least` workers, and at most `most`, in the node type and in the cluster as a whole.
+    The cluster is called `name` and runs in `region`. Its workers are machines of type `worker`, and there are
+    between `least` and `most` of them. Both the node type and the cluster as a whole allow `most` workers.
     """
     ### BEGIN SOLUTION
     return f"""
@@ -160,61 +167,49 @@ check("cluster_yaml", cluster_yaml)
 
 # %% [markdown] tags=["solution"]
 r"""
-Without `max_workers` at the top the default of two counts, and a node type that may grow to twelve stops there.
-Forgetting it is the usual reason for "my cluster does not scale".
-`yaml.safe_dump` of a dictionary is a safer way to write such a file than an f-string.
+Without a top-level `max_workers`, the default of two applies to the whole cluster, even if a node type allows twelve.
+If your cluster doesn't scale, look there first.
+It's safer to write such a file with `yaml.safe_dump` than with an f-string, because `safe_dump` adds quotes where YAML needs them.
 """
 
 # %% [markdown]
 r"""
-### AWS, GCP and Azure, field by field
+### AWS, GCP, and Azure use different names for the same fields
 
-The general part is the same for all three; the rest goes by different names:
+Machine type, spot instances, and disks are set in a type's `node_config`:
 
 | | AWS | GCP | Azure |
 |---|---|---|---|
-| where | `provider.region`, `availability_zone` | the same names, and a `project_id` | `location`, `resource_group`, `availability_zone` |
+| location | `provider.region`, `availability_zone` | the same, and `project_id` | `location`, `resource_group`, `availability_zone` |
 | machine type | `InstanceType` | `machineType` | `azure_arm_parameters.vmSize` |
-| spot: cheap, may be taken away | `InstanceMarketOptions` | `scheduling: [{preemptible: true}]` | `azure_arm_parameters.priority: Spot` |
-| CPUs of a type | found out; leave `resources: {}` | write `{CPU: 2}` | write `{CPU: 2}` |
-| disk | `BlockDeviceMappings` | `disks` | in the image's template |
-| you need on your machine | `boto3`, credentials | `google-api-python-client`, credentials | the `azure-…` packages, `az login` |
+| [spot instance](../docs/glossary.md#spot-instance): cheaper, but can be taken away | `InstanceMarketOptions` | `scheduling: [{preemptible: true}]` | `azure_arm_parameters.priority: Spot` |
+| CPUs of a node type | looked up; leave `resources: {}` | write `{CPU: 2}` | write `{CPU: 2}` |
+| disk size | `BlockDeviceMappings` | `disks` | `azure_arm_parameters.osDiskSize` |
+| needed on your machine | `boto3`, credentials | `google-api-python-client`, credentials | the `azure-…` packages, `az login` |
 
-Old blog posts name a fourth, Aliyun.
-Does Ray accept its own defaults for each?
-"""
-
-# %% tags=["demo"]
-for cloud in ("aws", "gcp", "azure", "aliyun"):
-    try:
-        print(cloud, len(given.validated(f"cluster_name: try\nprovider: {{type: {cloud}}}")), "sections")
-    except FileNotFoundError as error:
-        print(cloud, "no file", "/".join(Path(error.filename).parts[-3:]))
-
-# %% [markdown]
-r"""
-Aliyun's defaults are missing from the package, so no `cluster.yaml` of that type gets further.
-Use Kubernetes there, or `provider: local`, as in the next section.
+Old blog posts list Aliyun, too, but Ray 2.60 lacks its defaults, so it can't read such a file.
 """
 
 # %% [markdown]
 r"""
-## `ray up` hands a list of commands to ssh
+## `ray up` runs a list of commands on the head over SSH
 
-The launcher needs no cloud.
-With `provider: local` it logs in to machines that exist already:
+The launcher doesn't need a cloud.
+With `provider: local`, it logs in to machines that already exist:
 
     provider: {type: local, head_ip: 10.0.0.1, worker_ips: [10.0.0.2, 10.0.0.3]}
 
-Everything it does on a machine goes through the programs `ssh` and `rsync`.
-So put an `ssh` of your own first on the PATH, one that notes how it was called and runs nothing, and you see it all.
-`given.handed_over` does so.
+Everything that it does there goes through two programs, `ssh` and `rsync`.
+`given.dry_run` replaces them with programs that only record how they were called, so you can see every command.
 
-![Your laptop hands commands to ssh for the head: the token, the configuration, the setup, ray start; the monitor on the head then does the same for each worker](../img/ch24_launcher.svg)
+![Your laptop sends commands to the head over ssh: the token, the configuration, the setup, ray start; the autoscaler on the head then does the same for each worker](../img/ch24_launcher.svg)
 
-**Predict:** the file below has one setup command.
-How many commands will the head get, and how many will the worker get?
+**Predict:** the file below has one head, one worker, and one setup command.
+How many commands does `ray up` send to the *worker*?
 """
+
+# %% tags=["demo"]
+predict("commands_for_the_worker", ...)  # commands
 
 # %% tags=["demo"]
 own_machines = """
@@ -223,38 +218,44 @@ provider: {type: local, head_ip: 10.0.0.1, worker_ips: [10.0.0.2]}
 auth: {ssh_user: ann, ssh_private_key: ~/.ssh/id_ed25519}
 setup_commands: [pip install -r requirements.txt]
 """
-seen = given.handed_over(own_machines.replace(", ssh_private_key: ~/.ssh/id_ed25519", ""))  # you may have no key
+seen = given.dry_run(own_machines.replace(", ssh_private_key: ~/.ssh/id_ed25519", ""))  # you may not have this key
 pandas.set_option("display.max_colwidth", 140)
-pandas.DataFrame(seen["commands"], columns=["machine", "command"])
+display(pandas.DataFrame(seen["commands"], columns=["machine", "command"]))
+measured("commands_for_the_worker", sum(machine == "10.0.0.2" for machine, _ in seen["commands"]))
 
 # %% [markdown]
 r"""
-Only the head gets any.
-`uptime` asks whether the machine answers; then come files, your setup, `ray stop`, and `ray start`.
-Each command is a login of its own: a variable that one exports is gone in the next.
+The worker gets none, because `ray up` contacts only the head.
+First, `uptime` tests whether the machine responds.
+Then come the files, your setup, `ray stop`, and `ray start`.
+Each command runs in a new login shell, so a variable that one command exports isn't set in the next.
 
-The workers are the head's business.
-It received the configuration as a file, and its monitor logs in to each of them and does the same, with these as the last two:
+The head has received the configuration as a file.
+Its autoscaler repeats these steps on each worker, and ends with two commands:
 """
 
 # %% tags=["demo"]
 print("files for the head:")
 for machine, _, to in seen["sent"]:
     print("  ", machine, to)
-print("what the head will hand to ssh for a worker:")
-for command in given.to_a_worker(seen["bootstrap"]):
+print("the last commands for a worker, sent by the head:")
+for command in given.commands_for_a_worker(seen["bootstrap"]):
     print("  ", command)
 
 # %% [markdown]
 r"""
-So a head that cannot log in to its workers gets none, even if *you* can.
-That is why the key named in the file travels with the configuration.
+So if the head can't log in to a worker, the worker doesn't join, even if *you* can log in to it.
+That's why `ray up` also sends the head the private key that the file names.
 
-One thing is missing, chapter 6's token: nothing above switches tokens on, so anyone who can reach this cluster could use it.
-Every node needs its file, `~/.ray/auth_token`.
-A head that finds it there switches tokens on; a node that joins never does by itself, so its `ray start` needs `RAY_AUTH_MODE=token`, and so does every `ray` command that asks the cluster, on the head too.
-`file_mounts` sends files from your machine to each node; its left side is the path on the node.
-The fields `head_start_ray_commands` and `worker_start_ray_commands` replace the defaults:
+Nothing above enables tokens (Chapter 6), so anyone who can reach this cluster can run code on it.
+You need two changes:
+
+- Send the token to every node.
+  `file_mounts` maps a path on the nodes to a file on your machine, and Ray looks for the token in `~/.ray/auth_token`.
+- Set `RAY_AUTH_MODE=token` in the command that starts a worker.
+  A head that finds a token enables tokens by itself, but a node that joins doesn't.
+
+Start commands of your own replace the defaults, so write them in full:
 
     head_start_ray_commands:
       - ray stop
@@ -263,16 +264,20 @@ The fields `head_start_ray_commands` and `worker_start_ray_commands` replace the
       - ray stop
       - ray start --address=$RAY_HEAD_IP:6379
 
-Without `--autoscaling-config` the monitor knows of no workers.
+The launcher sets `RAY_HEAD_IP`; without `--autoscaling-config`, the head starts no workers.
 
-Write `bring_up`: the text of a `cluster.yaml` for machines that exist, with tokens.
-The check gives it to `ray up` with an `ssh` that runs nothing, and reads what arrives there.
+Write `bring_up`, which returns the text of a `cluster.yaml` for existing machines, with tokens on all nodes.
+The check reads the commands that a dry run records.
 """
 
 
 # %%
 def bring_up(name, head, workers, user, token_file):
-    """Return the text of a cluster.yaml: machines at `head` and `workers` (a list), a login, and a token from `token_file` here."""
+    """Return the text of a cluster.yaml for machines that exist: a head, workers, and tokens on all of them.
+
+    The cluster is called `name`. `head` is an address and `workers` a list of addresses; all of the workers may join.
+    The launcher logs in as `user`. `token_file` is the path of the token on the machine that runs `ray up`.
+    """
     ### BEGIN SOLUTION
     return f"""
 cluster_name: {name}
@@ -294,9 +299,9 @@ check("bring_up", bring_up)
 
 # %% [markdown] tags=["solution"]
 r"""
-A line `echo "export RAY_AUTH_MODE=token" >> ~/.bashrc` in `setup_commands` works as well, since every login reads that file, but a second `ray up` adds the line again.
-The head passes `file_mounts` on, so the workers get the token from it, not from you.
-For the head's own `ray start` the file would do; the variable says what you mean, and makes the command fail if the file is missing.
+The line `echo "export RAY_AUTH_MODE=token" >> ~/.bashrc` in `setup_commands` works, too, because every login reads that file, but each further `ray up` adds the line again.
+The head passes the `file_mounts` on, so the workers get the token from the head, not from you.
+The head's own `ray start` would find the token without the variable, but with it, the command fails if the file is missing.
 """
 
 # %%
@@ -309,14 +314,12 @@ quiz("exported_in_setup", exported_in_setup)
 
 # %% [markdown]
 r"""
-## Two machines of your own, in this one
+## Try the launcher on two machines made of Linux namespaces
 
-Now for real, with an `sshd`, there is a danger: `ray up` and `ray down` run `ray stop` on the machine, which ends every Ray it can see.
-So the cell below makes two machines out of *namespaces*, the part of Linux that containers are made of: each has processes, a `/tmp` and a home of its own, and neither sees what runs outside.
-That takes Linux, root, `sshd` and `rsync`.
-If something is missing, the cell says what, and you miss little: it runs the commands you have just seen.
-
-**Predict:** how long will it take for both nodes to come up?
+Trying `ray up` on your own machine is risky, because it calls `ray stop`, which kills every Ray process that your login is allowed to kill.
+So the next cell makes two machines out of *Linux namespaces*, the mechanism behind containers: each has its own processes, `/tmp`, and home directory, and neither can see what runs outside.
+This takes about a minute and requires Linux, root, `sshd`, and `rsync`.
+If something is missing, the cell names it.
 """
 
 # %% tags=["demo"]
@@ -335,76 +338,93 @@ else:
 
 # %% [markdown]
 r"""
-Two remarks, both tried with Ray 2.60.
+The cell can't use `ray attach`, which is `ray exec` with the command `$SHELL` and waits for you to type.
+Three things to know about Ray 2.60:
 
-- Since 2.50, `ray up` starts a new autoscaler, version 2, and with `provider: local` it starts no workers.
-  `RAY_UP_enable_autoscaler_v2=0 ray up …` takes version 1, as the cell does.
-- `ray down` runs `ray stop` on the head only.
-  The workers' raylets notice within a minute or so that their GCS is gone, and end.
+- `ray up` enables version 2 of the autoscaler, which starts no workers on machines of your own.
+  `RAY_UP_enable_autoscaler_v2=0 ray up …` selects version 1, as our cells do.
+- With `provider: local`, `ray down` runs `ray stop` only on the head.
+  The workers' raylets exit after about a minute without the GCS.
+- `ray exec --stop` and `ray submit --stop` also run `sudo shutdown -h now` on the head.
 
-And a warning: `ray exec --stop` and `ray submit --stop` do not stop just Ray.
-They run `sudo shutdown -h now` on the head.
+On **Slurm**, your batch script starts Ray on the machines that Slurm assigns.
+On each of them, it runs `ray symmetric-run`, which starts the head at the address that you pass, lets the others join, runs your program on the head, and calls `ray stop` at the end:
+
+    #SBATCH --nodes=4 --ntasks-per-node=1 --cpus-per-task=8 --exclusive
+    export RAY_AUTH_MODE=token    # all nodes share ~/.ray/auth_token
+    head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+    srun --cpus-per-task=8 ray symmetric-run --address="$head:6379" --min-nodes=4 --num-cpus=8 -- python train.py
 """
 
 # %% [markdown]
 r"""
-## A firewall must know the ports before Ray picks them
+## A firewall needs fixed ports, but Ray picks most of them at random
 
-In a cloud, a firewall surrounds every machine and lets through only what a rule allows.
-A node that cannot reach the others fails late, with a message about something else.
-To see which ports a cluster needs, start a head, as in chapter 6, and ask the system where its processes listen.
-
-**Predict:** how many ports, and how many of them did the command name?
+A cloud's firewall blocks every connection that no rule allows.
+If a rule is missing, nodes fail late, with an error message that doesn't mention the firewall.
+To see which ports a cluster needs, start a head and list the ports on which its processes listen.
 """
 
 # %%
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 cluster = OwnCluster(metrics=True)
-given.use(cluster)  # the check below looks at this head, too
+given.use(cluster)  # the check below reads this head's ports, too
 began = time.perf_counter()
 cluster.start(given.head_command(cluster))
 cluster.export()
 start_seconds = time.perf_counter() - began
 with ray.init(cluster.address, log_to_driver=False):
-    ray.get(ray.remote(lambda: "done").remote())  # so that there is a worker
+    ray.get(ray.remote(lambda: "done").remote())
 print(f"ready after {start_seconds:.0f} s")
-
-# %% tags=["demo"]
 print(given.head_command(cluster).replace(cluster.folder, "…"))
-listening = pandas.DataFrame(given.sockets(cluster))
-print(f"{listening.port.nunique()} ports")
-listening
 
 # %% [markdown]
 r"""
-Ray picks most ports at random, and they change with every start.
-A rule needs a number, so each has an option of `ray start`:
+**Predict:** the command above sets three ports (0 means any free port).
+On how many ports does the head listen?
+"""
 
-| who listens | option of `ray start` | who must get through |
+# %% tags=["demo"]
+predict("ports_of_a_head", ...)  # ports
+
+# %% tags=["demo"]
+listening = pandas.DataFrame(given.sockets(cluster))
+display(listening)
+measured("ports_of_a_head", listening.port.nunique())
+
+# %% [markdown]
+r"""
+Ray picks most of the others at random, so they change with every start.
+A rule needs a number, so set them with these options of `ray start`:
+
+| process | option of `ray start`, and its default | who connects |
 |---|---|---|
 | `gcs` | `--port`: 6379 | nodes |
-| `raylet`, two of them | `--node-manager-port`, `--object-manager-port` | nodes |
-| `dashboard agent` | `--dashboard-agent-listen-port`, `--dashboard-agent-grpc-port`, `--metrics-export-port` | nodes; the last one for Prometheus |
+| `raylet`, on two ports | `--node-manager-port`, `--object-manager-port` | nodes |
+| `dashboard agent` | `--dashboard-agent-listen-port`: 52365, `--dashboard-agent-grpc-port`, `--metrics-export-port` | nodes, and Prometheus to the last one |
 | `runtime env agent` | `--runtime-env-agent-port` | nodes |
-| `worker`s, tens of them; yours ended with its program | `--min-worker-port` and `--max-worker-port`: 10002 to 19999 | nodes |
+| `worker` | `--min-worker-port`: 10002, `--max-worker-port`: 19999 | nodes |
 | `dashboard` | `--dashboard-port`: 8265 | you |
 | `client server` | `--ray-client-server-port`: 10001 | you |
-| `metrics`: pages of the head's own | none: 44217 and 44227 | Prometheus |
+| `metrics` of the head | no option; 44217 and 44227 | Prometheus |
 
-An address says where a port can be reached from.
-`127.…` and `::1` mean this machine alone: no rule opens it to others, and none is needed.
-`0.0.0.0` and `::` mean every network the machine is in.
+The address says which machines can reach a port.
+`127.…` and `::1` accept connections only from their own machine, so these ports need no rule.
+`0.0.0.0` and `::` accept them from every network that the machine is in.
 
-Write `firewall`, which gets the sockets of one node, as dictionaries with `process`, `address` and `port`, and the range of the workers' ports.
-It returns `{"nodes": [...], "you": [...]}`: the ports to open to the other nodes of the cluster, and to you.
-Tomorrow's workers will listen on different ports within the range.
-Leave out `metrics`, which the next section opens, and `other`, which are not Ray's programs.
+Write `firewall`, which takes the sockets of one node and the range of worker ports, and returns the ports to open to the other nodes and to you.
+Tomorrow's workers will listen on other ports in the range, so open all of it.
+Open no port for `metrics`, the topic of the next section, or for `other`, which isn't part of Ray.
 """
 
 
 # %%
 def firewall(sockets, lowest, highest):
-    """Return {"nodes": ports, "you": ports} to open, each a sorted list of numbers; workers use `lowest` to `highest`."""
+    """Return {"nodes": ports, "you": ports}: lists of the ports to open to the other nodes and to you, in any order.
+
+    Each socket is a dictionary with "process", "address" and "port". Workers use the ports from `lowest` to
+    `highest`, both included. Leave out ports that only their own machine can reach.
+    """
     ### BEGIN SOLUTION
     for_whom = {"dashboard": "you", "client server": "you", "other": "nobody", "metrics": "nobody"}
     ports = {"nodes": set(range(lowest, highest + 1)), "you": set(), "nobody": set()}
@@ -421,8 +441,8 @@ check("firewall", firewall)
 
 # %% [markdown] tags=["solution"]
 r"""
-A port that listens on `127.0.0.1` and on the node's own address has two rows, and one rule.
-People who write firewalls by hand usually open everything *between* the nodes, with one rule for their group, and only `ssh` from outside: you come in through `ssh -L`.
+A process that listens on `127.0.0.1` and on the node's own address has two rows, but its port needs one rule.
+In practice, most people open everything *between* the nodes, with one rule for their security group, and only SSH from outside: you then reach the dashboard through `ssh -L`.
 """
 
 # %% tags=["demo"]
@@ -433,9 +453,9 @@ if passed("firewall"):
 
 # %% [markdown]
 r"""
-The dashboard listens on `127.0.0.1` only, so no rule would help: that is the default of `ray start`, and a good one.
-`--dashboard-host=0.0.0.0` opens it to every network: never do that without a token.
-The launcher's default commands for AWS, GCP and Azure contain it, as you saw at the beginning.
+The dashboard isn't in your list, because it listens only on `127.0.0.1` by default.
+`--dashboard-host=0.0.0.0` opens it to every network, so never set that without a token.
+The launcher's default commands for AWS, GCP, and Azure do set it, as you saw in the first section.
 """
 
 # %%
@@ -448,64 +468,72 @@ quiz("open_dashboard", open_dashboard)
 
 # %% [markdown]
 r"""
-## Prometheus asks the head where the pages are
+## Prometheus gets its list of targets from the head
 
-Every node has a page of metrics (chapter 19), at a port that may be random.
-Prometheus, which collects them, needs a list that changes as nodes come and go.
-The head has one, in the format of Prometheus' *service discovery*: in a file, `prom_metrics_service_discovery.json` in the folder of the session, and over HTTP.
+Every node serves its metrics over HTTP (Chapter 19), by default on a random port.
+Prometheus, which collects them, needs the current list of addresses.
+The head keeps one for [service discovery](../docs/glossary.md#service-discovery), in the file `prom_metrics_service_discovery.json` of the session's folder and over HTTP:
 """
 
 # %% tags=["demo"]
-reply = given.list_of_pages(cluster)  # GET /api/prometheus/sd; the head writes the list every five seconds
+reply = given.scrape_targets(cluster)  # GET /api/prometheus/sd; the head updates the list every five seconds
 print(reply.text)
 pages = given.scraped(reply.json()[0]["targets"])
 for target, page in pages.items():
     families = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE")}
-    print(f"{target}: {len(families)} families, among them {sorted(families)[len(families) // 2]}")
+    print(f"{target}: {len(families)} metrics, such as {sorted(families)[len(families) // 2]}")
 
 # %% [markdown]
 r"""
-The first is the node's agent; the others are the autoscaler, at port 44217, and the dashboard, at 44227.
-A second head on the same machine finds those two taken, and its list leads to the first one's pages.
+The first target is the node's dashboard agent; the others are the autoscaler, on port 44217, and the dashboard, on 44227.
+A second head on the same machine can't have these two ports, so its list leads to the first head's metrics.
 
-In Prometheus' configuration the list is one entry, and it needs the token:
+This entry in Prometheus' configuration works if Prometheus runs on the head, because the dashboard listens only there:
 
     scrape_configs:
       - job_name: ray
         http_sd_configs:
-          - url: http://head:8265/api/prometheus/sd
+          - url: http://localhost:8265/api/prometheus/sd
             authorization: {credentials_file: /etc/prometheus/ray_token}
 
-The pages themselves need no token, so keep their ports inside your network.
+**Predict:** what HTTP status do the metrics themselves return without a token, 200 (OK) or 401 (unauthorized)?
 """
 
 # %% tags=["demo"]
-print("without the token:", requests.get(f"{cluster.dashboard}/api/prometheus/sd").status_code)
-print("a page of metrics, without it:", requests.get(f"http://{next(iter(pages))}/metrics").status_code)
+predict("metrics_without_a_token", ..., ["200", "401"])
+
+# %% tags=["demo"]
+print("the list, without a token:", requests.get(f"{cluster.dashboard}/api/prometheus/sd").status_code)
+status = requests.get(f"http://{next(iter(pages))}/metrics").status_code
+print("the metrics, without a token:", status)
+measured("metrics_without_a_token", str(status))
+
+# %% [markdown]
+r"""
+The list requires the token, but the metrics don't, so open their ports only to Prometheus.
+"""
 
 # %%
 cluster.stop()
 
 # %% [markdown]
 r"""
-## On Kubernetes you describe the cluster, and KubeRay keeps it so
+## On Kubernetes, you describe the cluster and KubeRay maintains it
 
-Where there is a Kubernetes cluster, its administrator installs the **KubeRay operator** once, for example with Helm, which installs programs there:
+An administrator of the Kubernetes cluster installs the operator of [KubeRay](../docs/glossary.md#kuberay) once, for example with the package manager Helm:
 
     helm repo add kuberay https://ray-project.github.io/kuberay-helm/
     helm install kuberay-operator kuberay/kuberay-operator
 
-From then on there are new kinds of objects.
-You write what you want in a manifest, `kubectl apply -f` hands it over, and the operator starts, replaces and removes *pods*, one for each node:
+This adds new kinds of objects to Kubernetes.
+You describe one in a [manifest](../docs/glossary.md#manifest) and submit it with `kubectl apply -f`.
+The operator then starts, replaces, and removes [pods](../docs/glossary.md#pod), one per Ray node:
 
-- **RayCluster**: a head, groups of workers, and how many of each;
-- **RayJob**: a RayCluster, a job for it, and whether the cluster goes away when the job ends.
+- A **RayCluster** is a head and groups of workers.
+- A **RayJob** is a RayCluster and a job that runs on it.
 
-KubeRay's own chart `kuberay/ray-cluster` makes a RayCluster from a file of values.
-
-A manifest has many fields, and a misspelt one is the usual mistake.
-`check_fields` compares a manifest with a table made from the reference of KubeRay 1.6.2: the fields of its own types, and the common ones of pods.
-In the column `type`, `=` lists the values allowed, brackets mean a list, and a name with a capital letter is an object with fields of its own.
+`check_fields` finds mistakes: it compares a manifest with the API reference of KubeRay 1.6.2, and the inside of the pods with Kubernetes' most common fields.
+In the `type` column, `=` lists the allowed values, brackets mean a list, and a capitalized name is an object with its own fields.
 """
 
 # %% tags=["demo"]
@@ -515,14 +543,14 @@ kind: RayCluster
 metadata: {name: course}
 spec:
   rayVersion: "2.60.0"
-  authOptions: {mode: token}            # the operator makes the token, and gives it to every pod
-  enableInTreeAutoscaling: true         # the monitor runs beside the head, and asks for pods
+  authOptions: {mode: token}            # the operator generates the token and passes it to every pod
+  enableInTreeAutoscaling: true         # the autoscaler runs beside the head and requests pods
   headGroupSpec:
-    rayStartParams: {num-cpus: "0"}     # options of `ray start`, as text
+    rayStartParams: {num-cpus: "0"}     # options of `ray start`, as strings
     template: {spec: {containers: [{name: ray-head, image: "rayproject/ray:2.60.0",
       resources: {limits: {cpu: 2, memory: 8Gi}, requests: {cpu: 2, memory: 8Gi}}}]}}
   workerGroupSpecs:
-  - groupName: players
+  - groupName: samplers
     minReplicas: 0
     maxReplicas: 8
     rayStartParams: {}
@@ -532,26 +560,26 @@ spec:
 
 # %% tags=["demo"]
 fields = pandas.DataFrame(check_fields(ray_cluster))
-print(len(fields), "fields,", (fields.finding != "").sum(), "findings; all but the inside of the pods:")
+print(len(fields), "fields,", (fields.finding != "").sum(), "findings; these are all except the inside of the pods:")
 fields[~fields.field.str.contains(r"\.template\.")].reset_index(drop=True)
 
 # %% [markdown]
 r"""
-Every field is in the table, so the last column is empty.
-The options of `ray start` above return as `rayStartParams`; the operator sees to the address and the token.
-A node's CPUs come from the pod's `resources`: give the same in `limits` and `requests`.
+The last column is empty, because all fields exist and have allowed values.
+The options of `ray start` appear here as `rayStartParams`; the operator adds the address and the token.
+Ray takes a node's CPUs from the pod's `resources`.
+Set `limits` and `requests` to the same amounts.
 
-A RayJob wraps this.
-Its fields are the job's: `entrypoint`, and the runtime environment as YAML within the YAML.
-Three fields of the second one are wrong: which?
+A RayJob adds the fields of a job, such as its `entrypoint`.
+The second job below has three mistakes: can you find them before `check_fields` does?
 """
 
 # %% tags=["demo"]
 job_spec = {
     "entrypoint": "python squares.py",
     "runtimeEnvYAML": "env_vars: {GREETING: hello}\nworking_dir: https://example.org/project.zip\n",
-    "shutdownAfterJobFinishes": True,  # otherwise the cluster stays, and costs
-    "ttlSecondsAfterFinished": 300,  # time to read the log
+    "shutdownAfterJobFinishes": True,  # otherwise the cluster keeps running, and you keep paying
+    "ttlSecondsAfterFinished": 300,  # time to read the logs
     "rayClusterSpec": ray_cluster["spec"],
 }
 ray_job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "squares"}, "spec": job_spec}
@@ -564,32 +592,30 @@ findings[findings.finding != ""].reset_index(drop=True)
 
 # %% [markdown]
 r"""
-A cluster would tell you too: `kubectl apply --dry-run=server -f job.yaml` compares the manifest with the definitions installed there.
-It is the better judge, since it knows its own KubeRay; the table serves when you have no cluster.
+On a real cluster, `kubectl apply --dry-run=server -f job.yaml` finds such mistakes, too.
 
 | | `ray start` by hand | cluster launcher | KubeRay |
 |---|---|---|---|
 | a node is | any machine | a machine rented from a cloud | a pod |
-| you write | a command for each | `cluster.yaml` | a manifest |
-| who adds nodes | you | the monitor on the head | the monitor asks, the operator adds |
-| a node dies | you notice | another is rented | another pod starts |
-| choose it for | two machines under the desk, Slurm, tests | a cloud account and no Kubernetes | everything, if Kubernetes is at hand |
-"""
+| you write | a command per node | a `cluster.yaml` | a manifest |
+| nodes are added by | you | the autoscaler | the operator, when the autoscaler requests pods |
+| use it for | two machines under a desk, Slurm, tests | a cloud account without Kubernetes | everything, if you have Kubernetes |
 
-# %% [markdown]
-r"""
-Now write one you could use.
-The head is for the GCS alone, so tell it `num-cpus: "0"`.
-Head and workers take the same image, `rayproject/ray:VERSION`.
-Tokens are on.
-Workers come only with demand, and never more than `most`.
-When the job has ended, the cluster goes; and a job that hangs ends after `hours`: `activeDeadlineSeconds` counts from its start, including the start of its cluster.
+Write `rayjob`, which returns the manifest of a job with a cluster of its own.
+The head runs no tasks: it has `num-cpus: "0"`.
+All containers use the image `rayproject/ray:VERSION`, `rayVersion` names the same version, and tokens are enabled.
+Workers start only when there is demand, and the cluster is deleted when the job ends.
+A job that hangs has to end, too: `activeDeadlineSeconds` limits its time, which includes the start of its cluster.
 """
 
 
 # %%
 def rayjob(name, entrypoint, version, most, hours):
-    """Return a RayJob manifest, as a dictionary: a head that runs no tasks, one group of 0 to `most` workers with 4 CPUs each."""
+    """Return the manifest of a RayJob called `name`, as a dictionary: it runs `entrypoint` for at most `hours` hours.
+
+    Its head runs no tasks. One group has 0 to `most` workers with 4 CPUs each, as both limit and request.
+    `version` is the version of Ray.
+    """
     ### BEGIN SOLUTION
     def pod(container, cpus):
         amounts = {"cpu": cpus, "memory": "8Gi"}
@@ -615,30 +641,44 @@ check("rayjob", rayjob)
 
 # %% [markdown] tags=["solution"]
 r"""
-Equal limits and requests give a pod exactly what Ray believes it has.
-With a smaller request, Kubernetes may put more pods on a machine than it can feed, and Ray, which reads the limit, doesn't know.
+With equal limits and requests, a pod gets exactly the CPUs that Ray counts on.
+With a smaller request, Kubernetes may place more pods on a machine than it has CPUs for, and Ray, which reads the limit, doesn't notice.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
-If somebody has a Kubernetes cluster at hand, `kubectl explain rayjob.spec --recursive` is the table, live.
+If somebody has a Kubernetes cluster with KubeRay, `kubectl explain rayjob.spec --recursive` prints the table of its version.
 """
 
 # %% [markdown]
 r"""
-## An image makes nodes alike
+### RayService upgrades without downtime, and GCS fault tolerance protects against a head failure
 
-All nodes of a cluster need the same Ray and the same Python, and your program needs the same packages on each.
-`setup_commands` that install packages run on every new node, take minutes each time, and may install a newer version tomorrow.
-An **image** is built once and is the same everywhere:
+A **RayService** is a RayCluster with Serve applications on it (Chapter 18).
+If you change an application, the operator updates it in place.
+If you change the cluster, for example its image, the operator by default starts a second cluster, waits until the applications are healthy there, moves the traffic, and deletes the first cluster.
+
+By default, the GCS keeps its tables in memory (Chapter 5).
+If the head pod dies, the new one doesn't know the old workers and terminates them, and your actors with them.
+With `gcsFaultToleranceOptions: {redisAddress: "redis:6379"}` in the RayCluster's `spec`, the GCS keeps them in a Redis instance that you run.
+Actors on the workers then survive, but a driver on the head is still lost.
+"""
+
+# %% [markdown]
+r"""
+## A container image gives every node the same software
+
+All nodes need the same versions of Ray and Python, and the packages that your program imports.
+`setup_commands` that install packages run on every new node, can take minutes, and may install a newer version tomorrow.
+A [container image](../docs/glossary.md#container-image) is built once and is the same everywhere:
 
     FROM rayproject/ray:2.60.0-py311
     COPY requirements.txt .
     RUN pip install -r requirements.txt
 
-KubeRay always works with images.
-The launcher does when the file says so; it then runs your commands in the container, with `docker exec`.
-Ray checks these fields, too:
+KubeRay always uses images.
+The launcher uses one if the file has a `docker` section; setup and start commands then run in the container.
+Ray validates this section, too:
 """
 
 # %% tags=["demo"]
@@ -651,65 +691,49 @@ except Exception as error:
 
 # %% [markdown]
 r"""
-For packages that change with every experiment an image is too slow; a runtime environment brings them (chapter 6).
-A tag such as `:latest` may give two nodes that start an hour apart two different images: write a number.
-
-## A node that waits costs as much as one that works
-
-The autoscaler rents a node when something is pending, and returns it after five idle minutes (`idle_timeout_minutes` in a `cluster.yaml`) or one (KubeRay's `idleTimeoutSeconds: 60`).
-A short time saves money, but makes the next job wait for a machine.
-
-Try it on a day of work: forty jobs of about four minutes, at random times in ten hours, each on a node of its own.
-A new node takes as long as your head took above, plus a minute for the machine to boot.
-An hour costs 0.40 of whatever you pay with; a node is billed from rent to return.
-
-**Predict:** will an idle time of 60 minutes cost twice as much as one of 1 minute, or more?
+With a tag such as `:latest`, two nodes that start an hour apart can get two different images, so use a version number.
 """
-
-# %%
-rng = np.random.default_rng(24)
-arrivals, works = np.sort(rng.uniform(0, 600, 40)), rng.exponential(4, 40)  # minutes
-new_node = 1 + start_seconds / 60
-
-
-def day(idle):
-    """Return what the day costs, and the mean minutes that a job waits, when nodes may be idle for `idle` minutes."""
-    free, paid, waits = [], 0.0, []  # free: when each node that we still have began to be idle
-    for arrival, work in zip(arrivals, works, strict=True):
-        paid += sum(idle for since in free if since + idle < arrival)  # returned meanwhile
-        free = [since for since in free if since + idle >= arrival]
-        idle_now = [since for since in free if since <= arrival]
-        waits.append(0.0 if idle_now else new_node)
-        paid += work + waits[-1]
-        if idle_now:
-            free.remove(max(idle_now))
-            paid += arrival - max(idle_now)
-        free.append(arrival + waits[-1] + work)
-    return 0.40 * (paid + idle * len(free)) / 60, np.mean(waits)
-
-
-# %% tags=["demo"]
-times = [1, 2, 5, 10, 20, 60]
-costs, waits = zip(*[day(idle) for idle in times], strict=True)
-figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
-axes.plot(waits, costs, "o-", color="#64748b")
-for idle, wait, cost in zip(times, waits, costs, strict=True):
-    axes.annotate(f"{idle:g} min", (wait, cost), xytext=(5, 5), textcoords="offset points")
-axes.margins(x=0.12)
-axes.set(xlabel="minutes that a job waits for a node, mean", ylabel="cost of the day", ylim=(0, 1.2 * costs[-1]))
-axes.set_title("Each point is an idle time")
-print(f"60 minutes cost {costs[-1] / costs[0]:.1f} times as much as one; the work alone: {0.40 * works.sum() / 60:.2f}");
 
 # %% [markdown]
 r"""
-Money buys waiting time, and no point of the curve is the best: it depends on what your time is worth.
-What the plot leaves out matters as much.
+## An idle node costs as much as a busy one
 
-- A head runs all day, whether there are jobs or not, and it is on the bill as well.
-- Spot machines cost a fraction, and may be taken away: for workers whose tasks can run again (chapter 5), never for a head.
-- Disks, addresses and traffic between zones are billed apart.
-- `max_workers` is the only limit on the bill that Ray has.
-  A loop that submits too much reaches it, so choose what you can afford to lose.
+The autoscaler rents a node when work is pending, and returns it after the [idle timeout](../docs/glossary.md#idle-timeout): by default, five minutes with the launcher (`idle_timeout_minutes`) and one minute with KubeRay (`idleTimeoutSeconds`).
+A short timeout saves money, but more jobs have to wait for a new node.
+
+`given.cost_of_a_day` simulates forty jobs of about four minutes at random times over ten hours, each on a node of its own.
+A new node takes a minute to boot, and then as long as your head took above.
+You pay 0.40 per hour for a node, from the moment it's rented until it's returned.
+
+**Predict:** how many times as much does the day cost with an idle timeout of 60 minutes as with one of 1 minute?
+"""
+
+# %% tags=["demo"]
+predict("cost_of_60_idle_minutes", ...)  # times the cost with 1 minute
+
+# %% tags=["demo"]
+timeouts = [1, 2, 5, 10, 20, 60]
+rows = [given.cost_of_a_day(idle_timeout, new_node=1 + start_seconds / 60) for idle_timeout in timeouts]
+costs, waits = zip(*rows, strict=True)
+figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
+axes.plot(waits, costs, "o-", color="#64748b")
+for idle_timeout, wait, cost in zip(timeouts, waits, costs, strict=True):
+    axes.annotate(f"{idle_timeout} min", (wait, cost), xytext=(5, 5), textcoords="offset points")
+axes.margins(x=0.12)
+axes.set(xlabel="mean minutes that a job waits for a node", ylabel="cost of the day", ylim=(0, 1.2 * costs[-1]))
+axes.set_title("A longer idle timeout costs more and saves waiting time")
+measured("cost_of_60_idle_minutes", costs[-1] / costs[0])
+
+# %% [markdown]
+r"""
+The factor is far below 60: while a node waits, you pay until its next job arrives, and for no longer than the timeout.
+Which point on the curve is best depends on what your waiting time is worth.
+
+The plot leaves out other costs:
+
+- The head runs all day, and disks and network traffic are billed separately.
+- Spot instances cost less, but only workers whose tasks can be retried (Chapter 5) should run on them.
+- A loop that submits too much work can fill the cluster up to `max_workers`, so choose a number that you can afford.
 """
 
 # %%
@@ -724,29 +748,23 @@ quiz("idle_for_longer", idle_for_longer)
 r"""
 ## What you can do now
 
-- You write a `cluster.yaml`, have it checked by Ray's schema, and know what the schema does not see.
-- You know every command that `ray up` hands to `ssh`, and what the head's monitor hands on to the workers.
-- You open the ports a cluster needs, to those who need them, and no others.
-- You let Prometheus find all pages of a cluster that grows and shrinks.
-- You write a RayCluster and a RayJob field by field, and find a wrong one.
-- You weigh the cost of a waiting node against the cost of waiting for one.
+- You can write a `cluster.yaml`, validate it, and say what validation doesn't find.
+- You can say which commands `ray up` and the autoscaler run on which machine.
+- You can open the ports that a cluster needs, and let Prometheus find its metrics.
+- You can write a RayCluster and a RayJob, and find their wrong fields.
+- You can weigh the cost of an idle node against the wait for a new one.
 
 ## Traps
 
-- **`max_workers` at the top** of a `cluster.yaml` for a cloud is 2 unless you say otherwise, and `min_workers` at the top is dropped.
-  For machines of your own, both count the addresses unless you say otherwise.
-- **`export` in a setup command** is gone with that login.
-- **No `--autoscaling-config`** in a `ray start --head` of your own: the cluster stays a head.
-- **`ray up` on a machine that others use** runs `ray stop` there and ends their Rays too.
-- **`--stop`** shuts the machine down.
-- **`ray down` on AWS and Azure** only stops the machines unless `cache_stopped_nodes` is `False`.
-- **A random port** cannot have a rule; name all of them, on every node.
-- **`:latest`** is another image tomorrow.
+- **The top of a cloud's `cluster.yaml`:** `max_workers` is 2 by default, and `min_workers` is dropped.
+- **`export` in a setup command:** the variable isn't set in the next command.
+- **`ray up` on a shared machine:** `ray stop` can kill other people's Rays, too.
+- **Random ports:** no firewall rule fits them, so set every port on every node.
 
 ## Read on
 
-- Ray's documentation: [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html), [machines of your own](https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html), [ports](https://docs.ray.io/en/latest/ray-core/configure.html#ports-configurations), [metrics](https://docs.ray.io/en/latest/cluster/metrics.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
-- Ray's [issue 57153](https://github.com/ray-project/ray/issues/57153): the new autoscaler and `provider: local`.
-- KubeRay's [API reference](https://github.com/ray-project/kuberay/blob/v1.6.2/docs/reference/api.md) of release 1.6.2, from which the table of fields was made, and its guide to [RayJob](https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html).
-- [Old names](../docs/old_names.md): the Helm chart in Ray's repository, and others you may meet in older texts.
+- Ray's documentation: [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html), [machines of your own](https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html), [Slurm](https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html), [ports](https://docs.ray.io/en/latest/ray-core/configure.html#ports-configurations), [metrics](https://docs.ray.io/en/latest/cluster/metrics.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
+- Ray's [issue 57153](https://github.com/ray-project/ray/issues/57153): version 2 of the autoscaler and `provider: local`.
+- KubeRay's [API reference](https://github.com/ray-project/kuberay/blob/v1.6.2/docs/reference/api.md) for release 1.6.2, which our table of fields comes from, and its guides to [RayJob](https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html), [RayService](https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/rayservice.html), and [GCS fault tolerance](https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/kuberay-gcs-ft.html).
+- [Old names](../docs/old_names.md).
 """

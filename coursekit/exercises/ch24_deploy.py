@@ -18,7 +18,10 @@ def _filled(text: str) -> tuple[dict, dict]:
 
     written = {}
     short = len(text) <= 10_000 and text.count("*") <= 20  # nine references to nine references, and so on: days
-    expect(short, "The file has more than 10,000 characters or 20 references (`*name`): it is not read.")
+    expect(
+        short,
+        "The file has more than 10,000 characters or 20 references (`*name`), so it is not read.",
+    )
     try:
         written = yaml.safe_load(text)
         return written, given.validated(text)
@@ -26,23 +29,23 @@ def _filled(text: str) -> tuple[dict, dict]:
         reason = str(getattr(error, "message", None) or error or type(error).__name__)[:400]
         expect(
             "global `max_workers`" not in reason or "max_workers" in written,
-            f"Ray does not accept this file: {reason} (`max_workers` at the top is left out, so it is 2.)",
+            f"Ray doesn't accept this file: {reason} (The file has no top-level `max_workers`, so the default of 2 applies.)",
         )
-        raise Wrong(f"Ray does not accept this file: {reason}") from None
+        raise Wrong(f"Ray doesn't accept this file: {reason}") from None
 
 
 @exercise(
     points=2,
     minutes=15,
     hints=[
-        "Begin with the example above: which of its values are arguments of your function now?",
-        "There are two `max_workers`: that of the node type, and that of the whole cluster. `min_workers` belongs to a node type.",
-        "Tasks need a CPU, so they stay away from a node that says it has none: `resources: {CPU: 0}`.",
+        "Start from the example above: which of its values are arguments of your function?",
+        "There are two `max_workers`, one for the node type and one at the top level for the whole cluster. `min_workers` belongs in the node type.",
+        "By default, a task needs a CPU, so tasks don't run on a node whose `resources` say `CPU: 0`.",
     ],
     returns=str,
 )
 def cluster_yaml(answer: Answer, rng: Generator) -> None:
-    """A file says which kinds of nodes there are, how many of each, and which of them is the head; Ray fills in the rest."""
+    """The file lists the node types, how many nodes of each there may be, and which one is the head; Ray fills in the rest."""
     # Long: Ray fills in a cluster.yaml, and each of its settings that costs money has its own message.
     least = int(rng.integers(2, 5))
     most, name = least + int(rng.integers(3, 9)), f"course-{rng.integers(100, 999)}"
@@ -52,14 +55,16 @@ def cluster_yaml(answer: Answer, rng: Generator) -> None:
     _judge_provider(config, name, region)
     head, workers = _two_types(config)
     machines = [kind["node_config"].get("InstanceType") for kind in (head, workers)]
-    expect_equal(machines, ["m5.large", worker], f"Head and workers are of the types {machines}.")
+    expect_equal(
+        machines, ["m5.large", worker], f"The `InstanceType` of the head and that of the workers are {machines}."
+    )
     _judge_numbers(workers, written, least, most)
     _judge_limit(config["max_workers"], written, most)
-    _judge_slots(head, workers)
+    _judge_cpus(head, workers)
 
 
 def _judge_provider(config: dict, name: str, region: str) -> None:
-    expect_equal(config["cluster_name"], name, f"The cluster is called {config['cluster_name']!r}.")
+    expect_equal(config["cluster_name"], name, f"The cluster's name is {config['cluster_name']!r}.")
     where = [config["provider"].get("type"), config["provider"].get("region")]
     expect_equal(where, ["aws", region], f"The provider's type and region are {where}.")
 
@@ -69,7 +74,9 @@ def _two_types(config: dict) -> tuple[dict, dict]:
     others = dict(config["available_node_types"])
     head = others.pop(config["head_node_type"])
     listed = sorted(others)
-    expect(len(listed) == 1, f"Besides the head's there must be one node type, for workers; there are {listed}.")
+    expect(
+        len(listed) == 1, f"Besides the head's node type, there should be one for workers, but the file has {listed}."
+    )
     return head, next(iter(others.values()))
 
 
@@ -78,63 +85,68 @@ def _judge_numbers(workers: dict, written: dict, least: int, most: int) -> None:
     right = numbers == [least, most]
     expect(
         right or "min_workers" not in written,
-        f"From {least} to {most} workers were asked for; the node type says {numbers}. `min_workers` at the top is dropped.",
+        f"The node type allows from {numbers[0]} to {numbers[1]} workers, instead of from {least} to {most}. Ray drops a top-level `min_workers`.",
     )
-    expect(right, f"From {least} to {most} workers were asked for; the node type says {numbers}.")
+    expect(right, f"The node type allows from {numbers[0]} to {numbers[1]} workers, instead of from {least} to {most}.")
 
 
 def _judge_limit(limit: int, written: dict, most: int) -> None:
     expect(
         limit == most or "max_workers" in written,
-        f"The cluster as a whole may grow to {limit} workers, which is what it is when left out; the node type to {most}.",
+        f"The node type allows {most} workers, but the cluster as a whole only {limit}: that's the default if the file has no top-level `max_workers`.",
     )
-    expect(limit == most, f"The cluster as a whole may grow to {limit} workers, the node type to {most}.")
+    expect(limit == most, f"The cluster as a whole allows {limit} workers, and the node type {most}.")
 
 
-def _judge_slots(head: dict, workers: dict) -> None:
+def _judge_cpus(head: dict, workers: dict) -> None:
     more = [head.get("min_workers"), head.get("max_workers")]
     none = more == [0, 0]
-    expect(none, f"The head's node type says from {more[0]} to {more[1]}: those are workers besides the head.")
-    slots = head["resources"].get("CPU")
     expect(
-        slots is not None,
-        "The head's `resources` say nothing of CPU: Ray finds out the machine's own, and tasks run there.",
+        none,
+        f"The head's node type allows from {more[0]} to {more[1]} workers: these would be machines of that type in addition to the head.",
     )
-    expect(slots == 0, f"The head offers CPU: {slots}, so tasks run there.")
-    expect(workers["resources"].get("CPU") != 0, "The workers offer CPU: 0, so no task would run anywhere.")
+    own = head["resources"].get("CPU")
+    expect(
+        own is not None,
+        "The head's `resources` don't mention CPU, so Ray uses the CPUs that the machine has, and tasks run there.",
+    )
+    expect(own == 0, f"The head's `resources` say `CPU: {own}`, so tasks run there.")
+    expect(workers["resources"].get("CPU") != 0, "The workers' `resources` say `CPU: 0`, so no task runs anywhere.")
 
 
 @exercise(
     points=3,
     minutes=20,
     hints=[
-        "Begin with the four lines of the example. Which field sends a file to every node, and what is its left side?",
-        "Each command is a login of its own, so the variable belongs in the same command: `export RAY_AUTH_MODE=token; ray start …`, on the head and on the workers.",
-        "Copy both lists of start commands from above, with `--autoscaling-config` for the head and `$RAY_HEAD_IP` for the workers, and add the variable.",
+        "Start from the four lines of the example. Which field sends a file to every node, and which path is its key?",
+        "Each command runs in its own login shell, so set the variable in the command that needs it: `export RAY_AUTH_MODE=token; ray start …`, on the head and on the workers.",
+        "Copy both lists of start commands from the text above, and set the variable in the two `ray start` lines.",
     ],
 )
 def bring_up(answer: Answer, rng: Generator) -> None:
-    """Machines, a login, the token's file on every node, and the variable in the very command that starts Ray."""
-    # Long: it reads what reaches three machines: files, the head's command, and the one that the head hands on.
+    """The file names the machines and the login, sends the token to every node, and sets the variable in the command that starts Ray."""
+    # Long: it reads what reaches three machines: files, the head's command, and the one that the head runs on its workers.
     name, user = f"lab-{rng.integers(100, 999)}", str(rng.choice(["ann", "ubuntu", "ray"]))
     head, *workers = [f"10.{rng.integers(1, 200)}.0.{host}" for host in rng.permutation(range(2, 200))[:3].tolist()]
     token = "".join(rng.choice(list("0123456789abcdef"), 64).tolist())
-    with answer.case(f"a head at {head}, workers at {' and '.join(workers)}, the login {user}"):
+    with answer.case(f"a head at {head}, workers at {' and '.join(workers)}, login {user}"):
         seen = answer.probe(given.brought_up, name, head, workers, user, token)
-        expect(seen["kind"] == "str", f"`bring_up` returned a {seen['kind']}, not the text of a file.")
-        expect(not seen["failed"], f"`ray up` gave up: {seen['failed']}")
+        expect(seen["kind"] == "str", f"`bring_up` returned an object of type {seen['kind']}, not a string.")
+        expect(not seen["failed"], f"`ray up` failed: {seen['failed']}")
         _judge_machines(seen, name, head, workers, user)
         _judge_head(seen, head)
-        _judge_workers(seen["to_a_worker"])
+        _judge_workers(seen["to_a_worker"], head, _port(seen["commands"]))
 
 
 def _judge_machines(seen: given.BroughtUp, name: str, head: str, workers: list[str], user: str) -> None:
-    expect_equal(seen["name"], name, f"The cluster is called {seen['name']!r}.")
-    expect_equal(seen["head"], head, f"The head is at {seen['head']!r}.")
-    expect_equal(sorted(seen["workers"]), sorted(workers), f"The workers are at {seen['workers']}.")
+    expect_equal(seen["name"], name, f"The cluster's name is {seen['name']!r}.")
+    expect_equal(seen["head"], head, f"The head's address is {seen['head']!r}.")
+    expect_equal(sorted(seen["workers"]), sorted(workers), f"The workers' addresses are {seen['workers']}.")
     due = len(workers)
     expect_equal(
-        seen["max_workers"], due, f"Workers are at {due} addresses, and at most {seen['max_workers']} may join."
+        seen["max_workers"],
+        due,
+        f"There are {due} worker addresses, but at most {seen['max_workers']} workers may join.",
     )
     expect_equal(seen["login"], user, f"The launcher logs in as {seen['login']!r}.")
 
@@ -143,19 +155,19 @@ def _judge_head(seen: given.BroughtUp, head: str) -> None:
     commands = [command for machine, command in seen["commands"] if machine == head]
     starts = [command for command in commands if "ray start" in command]
     started = len(starts)
-    expect(started == 1, f"Commands for the head that start Ray: {started}. One is due.")
+    expect(started == 1, f"Commands for the head with `ray start`: {started}. There should be one.")
     start = starts[0].partition("ray start")[2]
-    expect("--head" in start, f"On the head runs `ray start{start:.80}`, which starts no head.")
+    expect("--head" in start, f"The head runs `ray start{start:.80}`, which doesn't start a head.")
     expect(
         "autoscaling-config" in start and "ray_bootstrap_config.yaml" in start,
-        "The head's `ray start` does not name the configuration that it received, so its monitor knows of no workers.",
+        "The head's `ray start` doesn't get the configuration file that was sent to the head, so its autoscaler doesn't know any workers.",
     )
     homes = ("~/.ray/auth_token", f"/home/{seen['login']}/.ray/auth_token")
     arrived = [to for machine, what, to in seen["sent"] if what == "the token" and machine == head]
-    expect(arrived, "The token's file was not sent to the head.")
+    expect(arrived, "The token file wasn't sent to the head.")
     elsewhere = _token_path(commands)
     there = any(to in (*homes, elsewhere) for to in arrived)
-    expect(there, f"The token's file arrived at {arrived[0]}, where Ray does not look for it.")
+    expect(there, f"The token file was sent to {arrived[0]}, where Ray doesn't look for it.")
 
 
 def _token_path(commands: list[str]) -> str:
@@ -164,16 +176,28 @@ def _token_path(commands: list[str]) -> str:
     return found[1].replace("$HOME", "~") if found else ""
 
 
-def _judge_workers(commands: list[str]) -> None:
+def _port(commands: list[tuple[str, str]]) -> str:
+    """Return the port on which the head's `ray start` listens."""
+    found = re.search(r"ray start.*--port[= ](\d+)", "\n".join(command for _, command in commands))
+    return found[1] if found else "6379"
+
+
+def _judge_workers(commands: list[str], head: str, port: str) -> None:
     starts = [command for command in commands if "ray start" in command]
     started = len(starts)
-    expect(started == 1, f"Commands for a worker that start Ray: {started}. One is due.")
+    expect(started == 1, f"Commands for a worker with `ray start`: {started}. There should be one.")
     before, _, start = starts[0].partition("ray start")
-    expect("--head" not in start, "The workers start heads of their own.")
-    expect("--address" in start, f"On a worker runs `ray start{start:.80}`: which cluster shall it join?")
+    expect("--head" not in start, "Each worker starts a head.")
+    joins = re.search(r"--address[= ][\"']?([^\s\"';]+)", start)
+    expect(joins, f"A worker runs `ray start{start:.80}`, which doesn't say which cluster to join.")
+    address = joins[1] if joins else ""
+    expect(
+        re.sub(r"\$\{?RAY_HEAD_IP\b\}?", head, address) == f"{head}:{port}",
+        f"A worker joins the cluster at {address}, but this head is at {head}:{port}.",
+    )
     expect(
         _switched_on(before) or any(_kept(command) for command in commands),
-        "RAY_AUTH_MODE=token is not set in the login that runs a worker's `ray start`: the head will refuse it.",
+        "RAY_AUTH_MODE=token isn't set in the shell that runs a worker's `ray start`, so the head will refuse the worker.",
     )
 
 
@@ -191,21 +215,21 @@ def _kept(command: str) -> bool:
     points=2,
     minutes=15,
     hints=[
-        "Which two kinds of process do *you* talk to? All others of Ray's talk to each other.",
-        "A row whose address begins with `127.`, or is `::1`, needs no rule at all.",
-        "`range(lowest, highest + 1)` belongs to the nodes, whatever ports the workers of today have.",
+        "Which two kinds of process do *you* connect to? The table has them. Ray's other processes connect to each other.",
+        "Skip a row whose address starts with `127.` or is `::1`: its port needs no rule.",
+        "Every port in `range(lowest, highest + 1)` has to be open to the nodes, whichever ports today's workers have.",
     ],
     returns=dict[str, list[int] | set[int]],
 )
 def firewall(answer: Answer, rng: Generator) -> None:
-    """Dashboard and client server are for you, the workers' whole range and the rest of Ray's ports for nodes, and what is local is for nobody."""
-    # Long: a real head is asked for its ports, which are then told apart by name, and rows like its own are drawn.
+    """You connect to the dashboard and the client server, nodes to the whole range of worker ports and to Ray's other ports; local ports need no rule."""
+    # Long: it reads a real head's ports, tells them apart by process, and makes up rows like them.
     lowest = int(rng.integers(10_000, 12_000))
     highest = lowest + int(rng.integers(5, 30))
     own = f"10.0.{rng.integers(1, 200)}.{rng.integers(2, 200)}"
     for local in (True, False):
         rows = _rows(rng, own, lowest, local)
-        with answer.case(f"a node with {len(rows)} sockets, workers from {lowest} to {highest}"):
+        with answer.case(f"a node with {len(rows)} sockets, worker ports from {lowest} to {highest}"):
             _judge_rules(answer(rows, lowest, highest), rows, lowest, highest)
     with answer.case("your own head"):
         rows, rules = answer.probe(given.firewall_here, lowest, highest)
@@ -213,7 +237,7 @@ def firewall(answer: Answer, rng: Generator) -> None:
 
 
 def _rows(rng: Generator, own: str, lowest: int, local: bool) -> list[given.Socket]:
-    """Return the sockets of a node, in random order; `local` says whether its dashboard is for this machine alone."""
+    """Return the sockets of a node, in random order; `local` says whether its dashboard listens on this machine only."""
     every = ["gcs", "raylet", "raylet", "dashboard agent", "dashboard agent", "runtime env agent"]
     ports = iter((rng.permutation(9000)[:40] + 20_000).tolist())
     rows: list[given.Socket] = [
@@ -223,7 +247,9 @@ def _rows(rng: Generator, own: str, lowest: int, local: bool) -> list[given.Sock
     rows += [{"process": "client server", "address": address, "port": both} for address in ("127.0.0.1", own)]
     rows += [{"process": "dashboard", "address": "127.0.0.1" if local else "0.0.0.0", "port": next(ports)}]
     rows += [{"process": "worker", "address": "::", "port": lowest + step} for step in (1, 4)]
-    rows += [{"process": "dashboard agent", "address": "127.0.0.1", "port": next(ports)}]
+    twice = next(ports)
+    rows += [{"process": "gcs", "address": address, "port": twice} for address in ("0.0.0.0", "::")]
+    rows += [{"process": "dashboard agent", "address": "127.0.1.1", "port": next(ports)}]
     rows += [{"process": "raylet", "address": "::1", "port": next(ports)}]
     rows += [{"process": "other", "address": "0.0.0.0", "port": port} for port in (22, next(ports))]
     rows += [{"process": "metrics", "address": "::", "port": next(ports)}]
@@ -231,7 +257,7 @@ def _rows(rng: Generator, own: str, lowest: int, local: bool) -> list[given.Sock
 
 
 def _judge_rules(rules: given.Rules, rows: list[given.Socket], lowest: int, highest: int) -> None:
-    expect(set(rules) == {"nodes", "you"}, 'The rules are a dictionary with two names, "nodes" and "you".')
+    expect(set(rules) == {"nodes", "you"}, 'The dictionary should have exactly two keys, "nodes" and "you".')
     want: dict[str, set[int]] = {"nodes": set(range(lowest, highest + 1)), "you": set()}
     local, what = set(), {}  # ports that no other machine can reach; who listens at the others
     for row in rows:
@@ -245,43 +271,48 @@ def _judge_rules(rules: given.Rules, rows: list[given.Socket], lowest: int, high
         got = set(rules[name])
         extra, missing = sorted(got - want[name])[:3], sorted(want[name] - got)[:3]
         nobody = sorted((got - want[name]) & local - set(what))[:1]
-        expect(not nobody, f"Port {nobody} has a rule, and it can be reached from its own machine only.")
-        listens = what.get(extra[0], "nobody") if extra else ""
-        expect(not extra, f"Opened for {name}: {extra}. There listens: {listens}.")
+        expect(
+            not nobody, f"You opened {nobody} to {name}, but this port accepts connections only from its own machine."
+        )
+        first = next(iter(extra or missing), 0)
+        listens = what.get(first, "no process")
+        expect(not extra, f"You opened {extra} to {name}. Process on port {first}: {listens}.")
         free = sorted(port for port in want[name] - got if lowest <= port <= highest and port not in what)[:1]
-        expect(not free, f"A worker of tomorrow may listen at {free}, and finds it closed.")
-        listens = what[missing[0]] if missing else ""
-        expect(not missing, f"Closed for {name}: {missing}. There listens: {listens}.")
+        expect(not free, f"A new worker may listen on {free}, which isn't open to the nodes.")
+        expect(not missing, f"You didn't open {missing} to {name}. Process on port {first}: {listens}.")
 
 
 @exercise(
     points=3,
     minutes=20,
     hints=[
-        "Begin with the RayCluster above, and put its `spec` under `rayClusterSpec` of a RayJob. What is too much, what is missing?",
-        'Four fields say what becomes of it: `entrypoint`, `shutdownAfterJobFinishes`, `activeDeadlineSeconds` (hours are not seconds), and `authOptions: {"mode": "token"}`.',
-        "`check_fields(manifest)` has a row for every field; those with a `finding` are wrong. Numbers in `rayStartParams` are text.",
+        "Start from the RayCluster above, and put its `spec` under `rayClusterSpec` in the `spec` of a RayJob.",
+        "A RayJob's own fields are `entrypoint`, `shutdownAfterJobFinishes`, and `activeDeadlineSeconds`, which counts seconds, not hours.",
+        "`check_fields(manifest)` returns a row for every field, and the wrong ones have a `finding`. Numbers in `rayStartParams` are strings.",
     ],
 )
 def rayjob(answer: Answer, rng: Generator) -> None:
-    """A RayJob is a RayCluster, an entrypoint, and what happens at the end: a job that hangs must not cost forever."""
-    # Long: the table of fields finds what is misspelt; the rest are values that cost money or leave the door open.
+    """A RayJob is a RayCluster, an entrypoint, and limits, so that neither a finished job nor one that hangs keeps costing money."""
+    # Long: the table of fields finds what is misspelled; the rest are values that cost money or let strangers in.
     name, version = f"train-{rng.integers(100, 999)}", f"2.60.{rng.integers(0, 5)}"
     entrypoint, most, hours = (
         f"python train.py --seed {rng.integers(1000)}",
         int(rng.integers(2, 20)),
         int(rng.integers(2, 24)),
     )
-    with answer.case(f"at most {most} workers and {hours} hours, Ray {version}"):
+    with answer.case(f"at most {most} workers, at most {hours} hours, Ray {version}"):
         manifest = _manifest(answer(name, entrypoint, version, most, hours))
         _expect_known_fields(manifest)
         expect(manifest["kind"] == "RayJob", f"The manifest's kind is {manifest['kind']}.")
         called, spec = manifest["metadata"]["name"], manifest["spec"]
-        expect_equal(called, name, f"The job is called {called!r}.")
+        expect_equal(called, name, f"The job's name is {called!r}.")
         program = spec.get("entrypoint")
         expect_equal(program, entrypoint, f"The job runs {program!r}.")
         _judge_end(spec, hours)
-        _judge_cluster(spec.get("rayClusterSpec") or {}, version, most)
+        expect(
+            "rayClusterSpec" in spec, "The job's `spec` has no `rayClusterSpec`, so the job has no cluster of its own."
+        )
+        _judge_cluster(spec["rayClusterSpec"], version, most)
 
 
 def _manifest(got: Any) -> dict:
@@ -293,48 +324,57 @@ def _manifest(got: Any) -> dict:
             got = yaml.safe_load(got)
         except (yaml.YAMLError, ValueError) as error:  # a ValueError for a date that does not exist
             reason = str(error)[:200]
-            raise Wrong(f"The text is no YAML: {reason}") from None
+            raise Wrong(f"The text isn't valid YAML: {reason}") from None
     kind = type(got).__name__
-    expect(isinstance(got, dict), f"`rayjob` returned a {kind}, not a dictionary.")
+    expect(isinstance(got, dict), f"`rayjob` returned an object of type {kind}, not a dictionary.")
     return got
 
 
 def _expect_known_fields(manifest: dict) -> None:
     found = [row for row in check_fields(manifest) if row["finding"]]
     first = found[0] if found else {"field": "", "finding": ""}
-    expect(not found, f"`check_fields` says of {first['field']}: {first['finding']}.")
+    expect(not found, f"`check_fields` has a finding for {first['field']}: {first['finding']}.")
 
 
 def _judge_end(spec: dict, hours: int) -> None:
-    expect(spec.get("shutdownAfterJobFinishes") is True, "When the job has ended, its cluster stays, and costs.")
+    expect(
+        spec.get("shutdownAfterJobFinishes") is True,
+        "When the job has ended, its cluster keeps running and costing money.",
+    )
     limit = spec.get("activeDeadlineSeconds")
-    expect(limit is not None, "A job that hangs has no end here: no field limits its time.")
+    expect(limit is not None, "A job that hangs never ends here, because no field limits its time.")
     expect_equal(limit, hours * 3600, f"The job may run for {limit} seconds.")
 
 
 def _judge_cluster(cluster: dict, version: str, most: int) -> None:
     mode = (cluster.get("authOptions") or {}).get("mode")
-    expect(mode == "token", "Tokens are not switched on, so the head runs what any stranger sends it.")
+    expect(mode == "token", "Tokens aren't enabled, so the head runs whatever anyone sends it.")
     expect(
-        cluster.get("enableInTreeAutoscaling") is True, "No workers are there at first, and no autoscaler asks for any."
+        cluster.get("enableInTreeAutoscaling") is True,
+        "The cluster starts without workers, and no autoscaler adds any.",
     )
     groups = cluster.get("workerGroupSpecs") or []
     listed = len(groups)
-    expect(listed == 1, f"Groups of workers: {listed}. One is due.")
+    expect(listed == 1, f"Groups of workers: {listed}. There should be one.")
     head, workers = cluster["headGroupSpec"], groups[0]
-    slots = (head.get("rayStartParams") or {}).get("num-cpus")
-    expect(slots == "0", f"The head's `num-cpus` is {slots!r}, so tasks run beside the GCS.")
+    own = (head.get("rayStartParams") or {}).get("num-cpus")
+    expect(own == "0", f"The head's `num-cpus` is {own!r}, so tasks run on the head.")
     numbers = [workers.get("minReplicas", 0), workers.get("maxReplicas"), workers.get("replicas", 0)]
-    expect_equal(numbers[:2], [0, most], f"The workers are from {numbers[0]} to {numbers[1]}.")
-    expect(numbers[2] == 0, f"The group begins with {numbers[2]} workers, before there is any demand.")
+    expect_equal(numbers[:2], [0, most], f"The group has from {numbers[0]} to {numbers[1]} workers.")
+    expect(numbers[2] == 0, f"The group starts with {numbers[2]} workers, before there is any demand.")
     for name, group in (("head", head), ("workers", workers)):
         _judge_pod(name, group["template"]["spec"]["containers"][0], version)
     stated = cluster.get("rayVersion")
-    expect_equal(stated, version, f"`rayVersion` is {stated!r}, and the images have {version}.")
+    expect_equal(stated, version, f"`rayVersion` is {stated!r}, but the images have {version}.")
     amounts = workers["template"]["spec"]["containers"][0].get("resources") or {}
     amounts = {"requests": amounts.get("limits"), **amounts}  # Kubernetes requests the limits if nothing else is said
     cpus = [str((amounts.get(kind) or {}).get("cpu")) for kind in ("limits", "requests")]
     expect(cpus == ["4", "4"], f"A worker's `cpu` is {cpus[0]} in its limits and {cpus[1]} in its requests.")
+    told = (workers.get("rayStartParams") or {}).get("num-cpus", "4")
+    expect(
+        told == "4",
+        f"The workers' `rayStartParams` say `num-cpus: {told}`, and Ray believes this rather than the pod's CPUs.",
+    )
 
 
 def _judge_pod(name: str, container: dict, version: str) -> None:
@@ -346,41 +386,41 @@ def _judge_pod(name: str, container: dict, version: str) -> None:
 question(
     "exported_in_setup",
     """
-    A file has `setup_commands: [export RAY_AUTH_MODE=token]` and the default start commands, and no machine has a token. What happens?
+    A `cluster.yaml` has `setup_commands: [export RAY_AUTH_MODE=token]` and the default start commands, and no machine has a token. What happens?
 
     a) All nodes use tokens.
-        The variable must be there when `ray start` runs. Is that the same login?
-    *b) Nothing: the cluster is open to all.
-        Right: each command is a login of its own, and what it exports ends with it. Ray does not complain; the head only warns.
-    c) The workers are refused, since only the head has the variable.
-        The head does not have it either.
+        The variable has to be set when `ray start` runs. Does that command run in the same shell?
+    *b) Nothing changes: the cluster is open to anyone who can reach it.
+        Right: each command runs in its own login shell, so what one exports isn't set in the next. There's no error, only a warning on the head.
+    c) The workers are refused, because only the head has the variable.
+        The head's `ray start` doesn't have the variable either.
     """,
 )
 
 question(
     "open_dashboard",
     """
-    You want to look at the dashboard of a head in a cloud, from home. What do you do?
+    You're at home and want to see the dashboard of a head in a cloud. What do you do?
 
-    a) Open port 8265 to everyone: the page only shows things.
-        It also takes jobs, and a job is any program.
-    b) Open port 8265 to everyone, and switch tokens on.
-        Better. But the token then travels over the internet unencrypted, with every request.
-    *c) Open no port: `ray dashboard cluster.yaml`, or `ssh -L 8265:localhost:8265 head`.
-        Right: ssh says who you are and encrypts, and the port stays closed.
+    a) Open port 8265 to everyone, because the page only shows information.
+        It also accepts jobs, and a job can be any program.
+    b) Open port 8265 to everyone, and enable tokens.
+        That's better, but then the token goes over the internet unencrypted with every request.
+    *c) Open no port; run `ray dashboard cluster.yaml` or `ssh -L 8265:localhost:8265 head`.
+        Right: SSH authenticates you and encrypts the connection, and the port stays closed.
     """,
 )
 
 question(
     "idle_for_longer",
     """
-    Your jobs arrive all day, one after another, and a node is hardly ever idle for a minute. You raise the idle time from 1 to 10 minutes. What will it cost?
+    Your jobs arrive all day, one after another, and a node is hardly ever idle for a minute. You raise the idle timeout from 1 to 10 minutes. What happens to the cost?
 
-    *a) Hardly more: the nodes work nearly all the time anyway.
-        Right: you pay for idle time only in gaps. It costs most when gaps are a little shorter than it.
-    b) Ten times as much.
-        Only idle minutes increase, and here there are few.
-    c) Less, since nodes start less often.
-        A little less for starting, and a little more at the end of the day: that is not the reason to do it.
+    *a) It hardly changes, because the nodes work nearly all the time.
+        Right: you pay for idle time only in gaps, and for each gap at most the timeout. The worst gaps are slightly longer than the timeout: you pay all of it and still wait for a new node.
+    b) It's ten times as high.
+        Only the idle time can grow, and there's little of it here.
+    c) It falls, because new nodes start less often.
+        You save a few starts, but pay for up to nine more idle minutes at the end of the day. Lower cost isn't the reason to raise the timeout.
     """,
 )

@@ -1,6 +1,6 @@
 """What chapter 24 hands out, and the probes that drive its answers.
 
-`ray up` runs here with an `ssh` and an `rsync` of ours: they write down what the launcher hands to them, and run nothing.
+`ray up` runs here with an `ssh` and an `rsync` of ours, which record how the launcher calls them and run nothing.
 """
 
 import contextlib
@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 from unittest import mock
+
+import numpy as np
 
 from coursekit.given.folders import wait_until
 from coursekit.given.machines import HEAD, WORKER, Laptop, why_not
@@ -39,6 +41,7 @@ for word in "$@"; do before=$source source=$target target=$word; done
 exit 0
 """
 DASHBOARDS_PAGE = 44227  # where the dashboard shows its own metrics
+HOURLY_RATE = 0.40  # of a node, in whatever you pay with
 SIGNS = {  # the word that shows what a process is, in the order in which they are looked for
     "gcs_server": "gcs",
     "raylet": "raylet",
@@ -52,7 +55,10 @@ SIGNS = {  # the word that shows what a process is, in the order in which they a
 
 
 def validated(text: str) -> dict:
-    """Return a cluster.yaml with Ray's defaults filled in; raises what Ray raises when it does not fit Ray's schema."""
+    """Return a cluster.yaml with Ray's defaults filled in; raises what Ray raises if it doesn't fit Ray's schema.
+
+    `ray up` also asks AWS for the CPUs of each machine type; this doesn't.
+    """
     import yaml  # type: ignore[import-untyped]
 
     prepare_config = private.autoscaler_util.prepare_config
@@ -75,11 +81,11 @@ def validated(text: str) -> dict:
 # What `ray up` does, without a machine.
 
 
-def handed_over(text: str) -> dict:
-    """Return what `ray up` hands to `ssh` and `rsync` for a cluster.yaml: `commands`, `sent`, and what the head will use.
+def dry_run(text: str) -> dict:
+    """Return what `ray up` passes to `ssh` and `rsync` for a cluster.yaml, without running it: `commands`, `sent`, and `bootstrap`.
 
     `commands` is a list of (machine, command) and `sent` one of (machine, from, to), both in order. `bootstrap` is the
-    configuration that the head receives. Where the launcher gives up, `failed` says why.
+    configuration that the head receives. If the launcher fails, `failed` says why.
     """
     import yaml
 
@@ -101,8 +107,8 @@ def handed_over(text: str) -> dict:
     }
 
 
-def to_a_worker(bootstrap: dict) -> list[str]:
-    """Return the commands that the monitor on the head will hand to `ssh` for each worker, to start Ray there."""
+def commands_for_a_worker(bootstrap: dict) -> list[str]:
+    """Return the commands with which the autoscaler on the head will start Ray on each worker, over SSH."""
     with_head_node_ip = private.autoscaler_util.with_head_node_ip
 
     return with_head_node_ip(bootstrap["worker_start_ray_commands"], bootstrap["provider"]["head_ip"])
@@ -189,7 +195,10 @@ Rules = dict[str, list[int] | set[int]]  # what `firewall` returns: the ports th
 
 
 def sockets(cluster: OwnCluster) -> list[Socket]:
-    """Return where the processes of a cluster listen: `process`, `address` and `port` of each socket; pages of the head's own metrics have the process `metrics`."""
+    """Return where the processes of a cluster listen: `process`, `address`, and `port` of each socket.
+
+    The sockets on which the autoscaler and the dashboard serve their metrics have the process `metrics`.
+    """
     rows: list[Socket] = []
     for process in cluster.processes():
         with contextlib.suppress(Exception):  # it has ended meanwhile
@@ -208,8 +217,8 @@ def _part(words: list[str]) -> str:
     return found or ("worker" if words and words[0].startswith("ray::") else "other")
 
 
-def list_of_pages(cluster: OwnCluster, seconds: float = 60) -> "requests.Response":
-    """Return the head's reply with its list of pages, once all three are in it; raises TimeoutError after some seconds."""
+def scrape_targets(cluster: OwnCluster, seconds: float = 60) -> "requests.Response":
+    """Return the head's reply with its list of targets, once all three are in it; raises TimeoutError after some seconds."""
     import requests
 
     def reply() -> requests.Response:
@@ -220,12 +229,14 @@ def list_of_pages(cluster: OwnCluster, seconds: float = 60) -> "requests.Respons
         return bool(listed) and len(listed[0]["targets"]) == 3  # the agent's, the autoscaler's and the dashboard's
 
     if not wait_until(complete, seconds):
-        raise TimeoutError(f"After {seconds:.0f} s the head's list of pages was {reply().text}: three are due.")
+        raise TimeoutError(
+            f"After {seconds:.0f} s, the head's list of targets was {reply().text}, but there should be three."
+        )
     return reply()
 
 
 def scraped(targets: list[str], seconds: float = 30) -> dict[str, str]:
-    """Return the page of metrics of each target that has one within some seconds."""
+    """Return the metrics of each target that serves them within some seconds, as text."""
     import requests
 
     pages: dict[str, str] = {}
@@ -276,7 +287,7 @@ def brought_up(bring_up: Callable, name: str, head: str, workers: list[str], use
                 (machine, "the token" if source == str(token_file) else source, to)
                 for machine, source, to in seen["sent"]
             ],
-            "to_a_worker": to_a_worker(bootstrap) if bootstrap else [],
+            "to_a_worker": commands_for_a_worker(bootstrap) if bootstrap else [],
             "name": bootstrap.get("cluster_name"),
             "head": provider.get("head_ip"),
             "workers": provider.get("worker_ips") or [],
@@ -286,11 +297,11 @@ def brought_up(bring_up: Callable, name: str, head: str, workers: list[str], use
 
 
 def _launched(text: str) -> dict:
-    """Return what `handed_over` does, and why it could not be tried where that is so."""
+    """Return what `dry_run` does, and why it could not be tried where that is so."""
     if len(text) > 10_000 or text.count("*") > 20:
         return _given_up("the file has more than 10,000 characters or 20 references (`*name`)")
     try:
-        return handed_over(text)
+        return dry_run(text)
     except Exception as error:
         return _given_up(str(error)[:400] or type(error).__name__)
 
@@ -303,6 +314,31 @@ def firewall_here(firewall: Callable, lowest: int, highest: int) -> tuple[list[S
     """Return where the real head listens, and the rules that `firewall` makes of it."""
     rows = sockets(cluster_here())
     return rows, firewall([dict(row) for row in rows], lowest, highest)
+
+
+# A working day, simulated.
+
+
+def cost_of_a_day(idle_timeout: float, new_node: float) -> tuple[float, float]:
+    """Return what a day costs and how many minutes a job waits on average, if idle nodes are kept for `idle_timeout` minutes.
+
+    A new node starts within `new_node` minutes, and is paid for meanwhile.
+    """
+    rng = np.random.default_rng(24)
+    arrivals, works = np.sort(rng.uniform(0, 600, 40)), rng.exponential(4, 40)  # minutes
+    free: list[float] = []  # since when each node that is still rented has been idle; in the future if it's busy
+    paid, waits = 0.0, []
+    for arrival, work in zip(arrivals, works, strict=True):
+        paid += sum(idle_timeout for since in free if since + idle_timeout < arrival)  # returned before this job
+        free = [since for since in free if since + idle_timeout >= arrival]
+        idle = [since for since in free if since <= arrival]
+        waits.append(0.0 if idle else new_node)
+        paid += work + waits[-1]
+        if idle:
+            free.remove(max(idle))
+            paid += arrival - max(idle)
+        free.append(arrival + waits[-1] + work)
+    return HOURLY_RATE * (paid + idle_timeout * len(free)) / 60, float(np.mean(waits))
 
 
 # Two machines in this one: see `machines`, where it says why they see no other Ray.

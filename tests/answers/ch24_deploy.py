@@ -43,7 +43,14 @@ def workers_say_nothing_of_resources(name, region, worker, least, most):
     return json.dumps(config)
 
 
-@rejects("cluster_yaml", says="say nothing of CPU")
+@accepts("cluster_yaml")
+def the_limit_of_the_cluster_is_the_limit_of_the_type(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    del config["available_node_types"]["workers"]["max_workers"]
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml", says="don't mention CPU")
 def head_says_nothing_of_resources(name, region, worker, least, most):
     config = _yaml(name, region, worker, least, most)
     del config["available_node_types"]["head"]["resources"]
@@ -67,6 +74,19 @@ def workers_at_the_top_as_it_once_was(name, region, worker, least, most):
     config = _yaml(name, region, worker, least, most, min_workers=least)
     del config["available_node_types"]["workers"]["min_workers"]
     return json.dumps(config)
+
+
+@rejects("cluster_yaml", says="InstanceType")
+def machine_types_outside_of_node_config(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    for kind in config["available_node_types"].values():
+        kind["node_config"] = {"instance_type": kind["node_config"]["InstanceType"]}
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml", says="The cluster as a whole allows")
+def counts_the_head_among_the_workers_of_the_cluster(name, region, worker, least, most):
+    return json.dumps(_yaml(name, region, worker, least, most, max_workers=most + 1))
 
 
 @rejects("cluster_yaml")
@@ -152,22 +172,39 @@ def exports_it_in_a_setup_command(*args):
     return _machines(*args, setup_commands=["export RAY_AUTH_MODE=token"], **starts)
 
 
-@rejects("bring_up", says="which cluster shall it join")
+@accepts("bring_up")
+def another_port_and_the_heads_own_address(name, head, *args):
+    starts = [HEAD.replace("6379", "6400"), f'ray start --address "{head}:6400"']
+    start = {"head_start_ray_commands": [TOKEN + starts[0]], "worker_start_ray_commands": [TOKEN + starts[1]]}
+    return _machines(name, head, *args, **start)
+
+
+@rejects("bring_up", says="joins the cluster at")
+def workers_join_at_a_port_where_no_head_listens(*args):
+    return _machines(*args, head_start_ray_commands=[TOKEN + HEAD.replace("6379", "6400")])
+
+
+@rejects("bring_up", says="joins the cluster at")
+def workers_join_the_head_of_the_example(*args):
+    return _machines(*args, worker_start_ray_commands=["ray stop", TOKEN + "ray start --address=10.0.0.1:6379"])
+
+
+@rejects("bring_up", says="which cluster to join")
 def workers_do_not_say_where_the_head_is(*args):
     return _machines(*args, worker_start_ray_commands=[TOKEN + "ray start"])
 
 
-@rejects("bring_up", says="was not sent")
+@rejects("bring_up", says="wasn't sent")
 def sends_no_token(*args):
     return _machines(*args, file_mounts={})
 
 
-@rejects("bring_up", says="does not look for it")
+@rejects("bring_up", says="doesn't look for it")
 def sends_the_token_to_another_place(*args):
     return _machines(*args, file_mounts={"~/auth_token": args[4]})
 
 
-@rejects("bring_up", says="knows of no workers")
+@rejects("bring_up", says="doesn't know any workers")
 def forgets_the_autoscaling_config(*args):
     return _machines(*args, head_start_ray_commands=["ray stop", TOKEN + "ray start --head --port=6379"])
 
@@ -177,7 +214,7 @@ def the_head_is_one_of_the_workers_only(name, head, workers, user, token_file):
     return _machines(name, head, workers, user, token_file, provider={"type": "local", "worker_ips": [head, *workers]})
 
 
-@rejects("bring_up", says="The head is at")
+@rejects("bring_up", says="The head's address is")
 def takes_the_first_worker_for_the_head(name, head, workers, user, token_file):
     return _machines(name, workers[0], [head, *workers[1:]], user, token_file)
 
@@ -188,7 +225,7 @@ def types_of_nodes_as_in_a_cloud(*args):
     return _machines(*args, available_node_types=types, head_node_type="head")
 
 
-@rejects("bring_up", says="not the text")
+@rejects("bring_up", says="not a string")
 def returns_the_dictionary(*args):
     return yaml.safe_load(_machines(*args))
 
@@ -199,7 +236,7 @@ def fewer_workers_than_addresses(*args):
 
 
 def _local(row):
-    return row["address"] in ("127.0.0.1", "::1")
+    return row["address"].startswith("127.") or row["address"] == "::1"
 
 
 def _rules(
@@ -213,7 +250,7 @@ def _rules(
 
 
 @accepts("firewall")
-def lists_in_any_order_and_twice(sockets, lowest, highest):
+def lists_in_any_order_with_a_port_twice(sockets, lowest, highest):
     return _rules(sockets, lowest, highest)
 
 
@@ -222,23 +259,28 @@ def in_sets(sockets, lowest, highest):
     return {name: set(ports) for name, ports in _rules(sockets[::-1], lowest, highest).items()}
 
 
-@rejects("firewall", says="its own machine only")
+@rejects("firewall", says="only from its own machine")
 def opens_what_is_local(sockets, lowest, highest):
     return _rules(sockets, lowest, highest, local=lambda row: False)
 
 
-@rejects("firewall", says="its own machine only")
+@rejects("firewall", says="only from its own machine")
 def knows_local_addresses_of_one_kind_only(sockets, lowest, highest):
-    return _rules(sockets, lowest, highest, local=lambda row: row["address"] == "127.0.0.1")
+    return _rules(sockets, lowest, highest, local=lambda row: row["address"].startswith("127."))
 
 
-@rejects("firewall", says="of tomorrow")
+@rejects("firewall", says="only from its own machine")
+def takes_127_0_0_1_for_all_local_addresses(sockets, lowest, highest):
+    return _rules(sockets, lowest, highest, local=lambda row: row["address"] in ("127.0.0.1", "::1"))
+
+
+@rejects("firewall", says="A new worker may listen")
 def knows_the_workers_of_today_only(sockets, lowest, highest):
     rules = _rules(sockets, lowest, highest, skip=("other", "metrics"))
     return rules | {"nodes": [port for port in rules["nodes"] if port in {row["port"] for row in sockets}]}
 
 
-@rejects("firewall", says="of tomorrow")
+@rejects("firewall", says="A new worker may listen")
 def forgets_the_last_port_of_the_range(sockets, lowest, highest):
     return _rules(sockets, lowest, highest - 1)
 
@@ -253,7 +295,7 @@ def the_dashboard_is_all_that_you_need(sockets, lowest, highest):
     return _rules(sockets, lowest, highest, mine=("dashboard",))
 
 
-@rejects("firewall", says="Closed for nodes")
+@rejects("firewall", says="to nodes")
 def nodes_need_the_gcs_only(sockets, lowest, highest):
     others = ("raylet", "dashboard agent", "runtime env agent")
     return _rules(sockets, lowest, highest, skip=("other", "worker", "metrics", *others))
@@ -319,7 +361,7 @@ def limits_alone(*args):
     return _changed(_job(*args), (*resources, "requests"))
 
 
-@rejects("rayjob", says="stays, and costs")
+@rejects("rayjob", says="keeps running")
 def the_cluster_stays(*args):
     return _changed(_job(*args), ("spec", "shutdownAfterJobFinishes"))
 
@@ -354,7 +396,7 @@ def the_newest_image(*args):
     return _changed(_job(*args), path, "rayproject/ray:latest")
 
 
-@rejects("rayjob", says="any stranger")
+@rejects("rayjob", says="Tokens aren't enabled")
 def without_tokens(*args):
     return _changed(_job(*args), (*CLUSTER, "authOptions"))
 
@@ -378,3 +420,25 @@ def a_cluster_without_a_job(*args):
 @rejects("rayjob", says="in its requests")
 def asks_for_less_than_its_limit(*args):
     return _changed(_job(*args), (*WORKERS, "template"), _pod("worker", args[2], 4, {"cpu": 1, "memory": "8Gi"}))
+
+
+@accepts("rayjob")
+def cpus_as_text_and_an_image_for_one_python(*args):
+    job = _changed(_job(*args), (*WORKERS, "template"), _pod("worker", f"{args[2]}-py311", "4"))
+    return _changed(job, (*WORKERS, "rayStartParams"), {"num-cpus": "4"})
+
+
+@rejects("rayjob", says="`num-cpus: 0`")
+def the_workers_run_no_tasks_either(*args):
+    return _changed(_job(*args), (*WORKERS, "rayStartParams"), {"num-cpus": "0"})
+
+
+@rejects("rayjob", says="no `rayClusterSpec`")
+def a_job_without_a_cluster(*args):
+    job = _changed(_job(*args), ("spec", "rayClusterSpec"))
+    return _changed(job, ("spec", "clusterSelector"), {"ray.io/cluster": "course"})
+
+
+@rejects("rayjob", says="starts with")
+def starts_with_all_workers(*args):
+    return _changed(_job(*args), (*WORKERS, "replicas"), args[3])

@@ -86,6 +86,7 @@ FIELD = [
     (r"\bnewest\b", "ch23", '"latest"', "The newest player."),
     (r"\bseats?\b", "ch23", '"moves first"', "In both seats."),
     (r"\bstones?\b", "ch23", '"disc"', "A stone falls."),
+    (r"\bpages? of metrics\b", "ch24", '"metrics"', "Every node has a page of metrics."),
     (r"\bprices?\b", "ch26", '"KL penalty"', "New is a price."),
     (r"\bprices?\b", "ch22", '"penalty" or "cost"', "It puts a price on every step."),
     (r"\blooks\b(?! (like|at|only|where)\b)", "ch22", '"observations"', "The state holds two looks."),
