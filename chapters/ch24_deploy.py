@@ -49,8 +49,8 @@ The [cluster launcher](../docs/glossary.md#cluster-launcher) rents machines, ins
 
 | command | what it does |
 |---|---|
-| `ray up cluster.yaml` | rents the head and sets it up; the [autoscaler](../docs/glossary.md#autoscaler) there rents workers when there is demand |
-| `ray attach cluster.yaml` | opens a shell on the head |
+| `ray up cluster.yaml` | rents the [head node](../docs/glossary.md#head-node) and sets it up; the [autoscaler](../docs/glossary.md#autoscaler) there rents workers when there is demand |
+| `ray attach cluster.yaml` | opens a shell on the head; with `--port-forward 8888`, you reach a JupyterLab there |
 | `ray exec cluster.yaml "…"` | runs a command on the head |
 | `ray rsync-up cluster.yaml here there` | copies files to the head |
 | `ray dashboard cluster.yaml` | forwards the dashboard to your machine |
@@ -247,7 +247,7 @@ r"""
 So if the head can't log in to a worker, the worker doesn't join, even if *you* can log in to it.
 That's why `ray up` also sends the head the private key that the file names.
 
-Nothing above enables tokens (Chapter 6), so anyone who can reach this cluster can run code on it.
+Nothing above enables [tokens](../docs/glossary.md#token-authentication), so anyone who can reach this cluster can run code on it.
 You need two changes:
 
 - Send the token to every node.
