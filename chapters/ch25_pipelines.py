@@ -1,18 +1,18 @@
-# %% [markdown] you_learn_to="build pipelines that may be killed anywhere, and publish once"
+# %% [markdown] you_learn_to="build pipelines that can be killed at any step and still publish exactly once"
 r"""
 # Chapter 25 · Durable pipelines
 
-A pipeline may be killed at any step, and it still publishes exactly once.
+A pipeline can be killed at any step and still publish exactly once.
 
 *About 95 minutes · builds on [Chapter 5](ch05_faults.ipynb) and [Chapter 19](ch19_operate.ipynb)*
 
 **What you will be able to do**
 
-- tell at most once, at least once and exactly once apart, by what happened and not by what was promised;
-- write a receiver that recognises a repeat, even when its own process dies;
-- build a pipeline of many steps that may be killed at any moment and still has each effect once;
-- kill a driver at every step, and measure what a death costs with and without checkpoints;
-- read what Step Functions, Airflow, Temporal and Prefect promise, and say what they leave to you.
+- tell at most once, at least once, and exactly once apart by what happened, not by what was promised;
+- write a receiver that recognizes duplicates even after its process has died;
+- build a pipeline that can be killed at any moment and still has each effect once;
+- measure what a driver's death costs, with and without checkpoints;
+- say what Step Functions, Airflow, Temporal, and Prefect guarantee, and what they leave to you.
 """
 
 # %%
@@ -27,7 +27,7 @@ import numpy as np
 import pandas
 import ray
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track, warm_up
 from coursekit.given import ch25_pipelines as given
 from coursekit.given.deaths import keep_news_of_deaths
 from coursekit.given.folders import new_folder
@@ -38,111 +38,135 @@ begin("ch25_pipelines")
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 warm_up(2)
-news = keep_news_of_deaths()  # you are about to kill processes; Ray's reports go into this list
+news = keep_news_of_deaths()  # you're about to kill processes; Ray's reports go into this list
 
 # %% [markdown] tags=["notes"]
 r"""
-Ninety-five minutes with all three exercises.
-Begin with a question: who has sent a mail twice, or charged a customer twice?
-Somebody always has, and the story always has a retry in it.
+The run sheet plans 95 minutes with all three exercises, and a break.
+Start with a question: who has ever sent a mail twice, or charged a customer twice?
+Somebody always has, and there's always a retry in the story.
 """
 
 # %% [markdown]
 r"""
-## A night has four steps, and may die in any of them
+## A killed pipeline repeats steps, so they must be idempotent
 
-Every night a program improves a policy: it **collects** experience, **trains**, **evaluates**, and **publishes** the policy under a new version; in the morning a service loads that version, as in chapter 18.
+Every night, a pipeline improves a policy.
+It **collects** experience, **trains**, **evaluates**, and **publishes** the policy as a new version, which a service loads in the morning (Chapter 18).
 
-The game is CartPole, and a policy is four numbers: it pushes the cart to the right when their product with the observation is positive.
-Learning is one round of the *cross-entropy method*: play with many random policies, keep the best eighth, and take their mean.
-A step is a plain function of two things: the value that the previous step returned, and a **key**, a text that names this step of this night.
-A step may use as much of Ray as it likes.
-
-**Predict:** which of the four steps may run twice without harm?
+The environment is CartPole, and a policy is four weights: if their dot product with the observation is positive, it pushes the cart to the right, and otherwise to the left.
+Training is one round of the [cross-entropy method](../docs/glossary.md#cross-entropy-method): try many random policies, keep the best eighth, and average their weights.
+Each step is a plain function that may use Ray.
+It takes the value that the previous step returned and a **key**, a string that names this step of this night's run.
 """
 
 
 # %%
 @ray.remote
-def play(weights, seeds):
-    """Return the mean return of a policy over these episodes."""
+def mean_return(weights, seeds):
+    """Return a policy's mean return over one episode per seed."""
     return given.play_cartpole(weights, seeds)
 
 
 def collect(value, key):
-    """Return [weights, mean return] of random policies, which are the same whenever the key is."""
+    """Return [weights, mean return] for each of many random policies; the key alone determines which policies."""
     rng = np.random.default_rng(list(key.encode()))
     policies = rng.normal(size=(budget(64, 32), 4)).tolist()
-    returns = ray.get([play.remote(weights, [0, 1]) for weights in policies])
+    returns = ray.get([mean_return.remote(weights, [0, 1]) for weights in policies])
     return [[weights, reached] for weights, reached in zip(policies, returns, strict=True)]
 
 
 # %%
-def train(played, key):
+def train(tried, key):
     """Return the mean weights of the best eighth."""
-    best = sorted(played, key=lambda pair: pair[1])[-len(played) // 8 :]
+    best = sorted(tried, key=lambda pair: pair[1])[-len(tried) // 8 :]
     return np.mean([weights for weights, _ in best], axis=0).tolist()
 
 
 def evaluate(weights, key):
-    """Return the policy with its mean return over ten episodes that it has not seen."""
-    returns = ray.get([play.remote(weights, [seed]) for seed in range(100, 110)])
+    """Return the policy with its mean return over ten new episodes."""
+    returns = ray.get([mean_return.remote(weights, [seed]) for seed in range(100, 110)])
     return {"weights": weights, "return": float(np.mean(returns))}
 
 
 # %% tags=["demo"]
-value, seconds = None, {}
-for step in (collect, train, evaluate):
-    start = time.perf_counter()
-    value = step(value, f"night0-{step.__name__}")
-    seconds[step.__name__] = time.perf_counter() - start
-print({name: f"{each:.2f} s" for name, each in seconds.items()}, f"mean return {value['return']:.0f}")
+def append_version(policy, key):
+    """Append the policy to a list, and return its version, which is its place in that list."""
+    versions.append(policy)
+    return len(versions)
+
 
 # %% [markdown]
 r"""
-This night takes seconds; a real one takes hours, on machines that the cloud may take back at any moment.
-If it dies during the evaluation, you do not want to collect again, and you never want to publish the same policy twice.
-This chapter is about the driver's death, which takes all of its tasks and objects along ([chapter 5](ch05_faults.ipynb)).
-No `max_retries` helps, because the process that asked for the retries is gone.
+The last function is a first attempt at publishing.
+The next cell calls every step twice, with the same value and the same key.
 
-The random numbers in `collect` come from the key, so a second attempt gets the same experience and changes nothing.
-Such a step is **idempotent**: running it twice has the effect of running it once.
-The first three steps are: repeating them costs time and no more.
-Publishing is not, because it adds something to the world.
+**Predict:** for how many of the four steps does the second call make no difference?
+"""
+
+# %% tags=["demo"]
+predict("harmless_repeats", ...)  # steps
+
+# %% tags=["demo"]
+versions, value, rows = [], None, []
+for step in (collect, train, evaluate, append_version):
+    key, start = f"night0-{step.__name__}", time.perf_counter()
+    first, second = step(value, key), step(value, key)
+    seconds = (time.perf_counter() - start) / 2
+    rows.append({"step": step.__name__, "seconds per call": round(seconds, 2), "same result": first == second})
+    value = first
+display(pandas.DataFrame(rows))
+print(f"versions after one night: {len(versions)}, with a mean return of {versions[0]['return']:.0f}")
+measured("harmless_repeats", sum(row["same result"] for row in rows))
+
+# %% [markdown]
+r"""
+Three: a second call of `collect`, `train`, or `evaluate` costs time but changes nothing.
+Such a step is [idempotent](../docs/glossary.md#idempotent).
+`collect` is idempotent because it derives its random numbers from the key.
+Publishing isn't, because each call adds a version.
+
+This pipeline takes seconds; a real one takes hours, on machines that the cloud provider may take back at any moment.
+If it's killed while it evaluates, you don't want to collect again, and you never want to publish the same policy twice.
+This chapter is about the driver's death, which ends all of its tasks and takes its objects along ([Chapter 5](ch05_faults.ipynb)).
+`max_retries` doesn't help here, because the process that would launch the retries is gone.
 """
 
 # %% [markdown]
 r"""
-## A lost effect and a doubled one cancel out in every total
+## Totals hide lost and duplicated effects
 
 A program ordered four mails, and four were sent.
-That proves nothing: one order may have sent two, and another none.
-Count for each order by itself, and four cases remain:
+That proves nothing, because one order may have led to two mails and another to none.
+So count each order's effects separately:
 
-| each order had its effect | you call it |
+| the effects of the orders | guarantee that fits |
 |---|---|
-| once | `"exactly once"` |
-| never more than once, but some had none | `"at most once"` |
-| at least once, but some had more | `"at least once"` |
-| neither: some had none, and others had more than one | `"none"` |
+| every order had exactly one | `"exactly once"` |
+| no order had more than one, but some had none | `"at most once"` |
+| every order had at least one, and some had more | `"at least once"` |
+| some orders had none, and others had more than one | `"none"` |
 
-These are words for *promises*, and a single quiet day proves none of them.
-Your function names the strongest one that still fits what happened.
+A [delivery guarantee](../docs/glossary.md#delivery-guarantee) is a promise about every day, and one quiet day doesn't prove it.
+But a single bad day rules a guarantee out.
+
+Write `delivery_guarantee`, which takes the keys of the orders and the keys of the effects, and returns the strongest guarantee that still fits.
 """
 
 
 # %%
 def delivery_guarantee(orders, effects):
-    """Return "exactly once", "at most once", "at least once" or "none".
+    """Return "exactly once", "at most once", "at least once", or "none".
 
-    `orders` are the keys that were ordered, each of them once; `effects` has a key for each effect, in the order of time.
+    `orders` has the key of each order, all of them different; `effects` has the key of the order behind each effect,
+    in the order in which the effects happened.
     """
     ### BEGIN SOLUTION
     counts = [effects.count(order) for order in orders]
-    lost, doubled = min(counts) == 0, max(counts) > 1
+    lost, duplicated = min(counts) == 0, max(counts) > 1
     if lost:
-        return "none" if doubled else "at most once"
-    return "at least once" if doubled else "exactly once"
+        return "none" if duplicated else "at most once"
+    return "at least once" if duplicated else "exactly once"
     ### END SOLUTION
 
 
@@ -151,37 +175,40 @@ check("delivery_guarantee", delivery_guarantee)
 
 # %% [markdown] tags=["solution"]
 r"""
-In totals, one order lost and one doubled look like exactly once.
+In the totals, one lost effect and one duplicate look like exactly once.
 An audit that compares sums finds neither the customer who paid twice nor the one who never paid.
 """
 
 # %% [markdown]
 r"""
-Here are three ways to do a step that sends a mail and has a checkpoint, "this is done".
-The program runs, is killed at one of its moments, and starts again; each moment gets an order of its own.
-The receiver throws away a mail whose key it knows, and notes the order of every other.
+Here are three ways to write a step that sends a mail and saves a checkpoint, which says that the step is done.
+`given.mails_at_every_death` kills the step's process at one moment after another, each time with a new order, and then runs the step again.
+The receiver drops a mail whose key it has already seen, and it records the order behind every other mail.
 
-**Predict** the word for each of the three.
+**Predict:** how many of the three ways turn out to be exactly once?
 """
+
+# %% tags=["demo"]
+predict("exactly_once_ways", ...)  # ways
 
 
 # %%
 def checkpoint_first(step):
-    """Say that it is done, then do it."""
+    """Save the checkpoint, then send the mail."""
     if not step.is_done():
         step.save()
         step.send(key=uuid4().hex)
 
 
 def effect_first(step):
-    """Do it, then say so."""
+    """Send the mail, then save the checkpoint."""
     if not step.is_done():
         step.send(key=uuid4().hex)
         step.save()
 
 
 def effect_first_with_a_key(step):
-    """Do it under a key that every attempt knows, then say so."""
+    """Send the mail with a key that is the same in every attempt, then save the checkpoint."""
     if not step.is_done():
         step.send(key=step.order)
         step.save()
@@ -189,22 +216,26 @@ def effect_first_with_a_key(step):
 
 # %% tags=["demo"]
 if passed("delivery_guarantee"):
+    guarantees = []
     for way in (checkpoint_first, effect_first, effect_first_with_a_key):
         orders, mails = given.mails_at_every_death(way)
-        print(f"{way.__name__:24} {len(orders)} orders, {len(mails)} mails: {delivery_guarantee(orders, mails)}")
+        guarantees.append(delivery_guarantee(orders, mails))
+        print(f"{way.__name__:24} {len(orders)} orders, {len(mails)} mails: {guarantees[-1]}")
+    display(measured("exactly_once_ways", guarantees.count("exactly once")))
 
 # %% [markdown]
 r"""
-![A death between effect and checkpoint: with the checkpoint first the effect is lost, with the effect first it is doubled, and with a key the receiver recognises the second one](../img/ch25_promises.svg)
+![A death between the effect and the checkpoint: with the checkpoint first, the effect is lost; with the effect first, it happens twice; with a key, the receiver recognizes the duplicate](../img/ch25_promises.svg)
 
-No order of effect and checkpoint closes the gap between them.
+Only one: the order of effect and checkpoint alone can't close the gap between them.
 With the checkpoint first, a death in the gap loses the mail.
-With the mail first, the death repeats it.
-Only the third way delivers each mail once, and it does not *send* once: it sends again, and the receiver recognises the repeat.
+With the mail first, a death in the gap sends it again.
+The third way *sends* the mail again, too, but the receiver recognizes the duplicate by its [idempotency key](../docs/glossary.md#idempotency-key).
 
-So whenever you read "exactly once", take it apart.
-If steps run **at least once**, and a receiver counts each key **once**, each effect happens exactly once.
-One half belongs to the pipeline and the other to the receiver, and you are about to write both.
+So whenever you read [exactly once](../docs/glossary.md#exactly-once), take it apart.
+If a step runs **at least once**, and the receiver counts each key **once**, the effect happens exactly once.
+One half is the pipeline's job and the other is the receiver's, and you're about to write both.
+A receiver that ignores keys, such as a plain mail server, leaves you a choice: at most once or at least once.
 """
 
 # %%
@@ -217,25 +248,28 @@ quiz("between_effect_and_checkpoint", between_effect_and_checkpoint)
 
 # %% [markdown]
 r"""
-## Only the receiver can recognise a repeat
+## Only the receiver can recognize a duplicate
 
-Our night's receiver is the **registry**, which gives each policy a version: 1, 2, 3 and so on.
-A service loads the newest, and if you find a fault next month, you go back to the one before.
+Our pipeline's receiver is a [model registry](../docs/glossary.md#model-registry), which numbers the published policies: version 1, 2, 3, and so on.
+A service loads the latest version, and if you find a fault in it next month, you go back to the one before.
 
-In chapter 5 the ledger kept its keys in memory, and the counter a number in a file.
-A receiver that outlives its process needs keys *and* effects on disk, and a death between the two would be fatal: a key without its policy is a policy lost, and a policy without its key will come again.
-So both go into one file, with one rename.
+In Chapter 5, `Ledger` kept its keys in memory.
+A receiver that outlives its process needs its keys *and* its effects on disk, and it must not die between saving the two.
+A saved key without its policy means that the policy is lost; a saved policy without its key will be published again.
+So save both in one file, with an [atomic rename](../docs/glossary.md#atomic-rename): write a temporary file beside the registry, close it, and call `os.replace(new, path)`.
 
-The file is a list in JSON, `[{"key": "night1-publish", "version": 1, "policy": [0.2, ...]}, ...]`; at first there is none.
-The check kills the process after everything it does to a file, then sends the same order again.
+Write `publish_once`, which takes the registry's path, a key, and a policy, and returns the policy's version.
+The registry is a list in JSON, with the latest version last: `[{"key": "night1-publish", "version": 1, "policy": [0.2, ...]}, ...]`.
+At first, the file doesn't exist.
+The check kills the process whenever it has opened a file for writing, or renamed or removed one, and then makes the same call again.
 """
 
 
 # %%
 def publish_once(path, key, policy):
-    """Return the version of a policy in the registry, the file `path`, after it was added there as the newest.
+    """Add a policy to the registry, the file `path`, as its latest version, and return that version.
 
-    A key that came before adds nothing, and gets the version that it got then.
+    If the registry has the key already, change nothing and return the version that this key got before.
     """
     ### BEGIN SOLUTION
     entries = []
@@ -258,8 +292,9 @@ check("publish_once", publish_once)
 
 # %% [markdown] tags=["solution"]
 r"""
-A database does the same with a unique key and a transaction, and also lets two senders in at once, which our file does not.
-Payment services take such a key with the order and forget it after some time, often a day; a later repeat counts again.
+A database does the same with a unique key and a transaction, and it also handles two senders at once.
+Our file doesn't: both would read the same list, and the second rename would drop the first one's version.
+Payment services accept such a key with each payment, but many forget it after a while, often a day, and then a repeat counts again.
 """
 
 # %%
@@ -272,35 +307,33 @@ quiz("what_a_key_is_made_of", what_a_key_is_made_of)
 
 # %% [markdown]
 r"""
-## A step whose result is saved is never called again
+## A step with a saved result is never called again
 
 The other half is the pipeline.
-Ray once had a library for this, `ray.workflow`; it is gone ([Old names](../docs/old_names.md)).
-You can build what it did in a dozen lines, from three things you know:
+Ray's library for this, `ray.workflow`, has been removed ([Old names](../docs/old_names.md)), but you can build [durable execution](../docs/glossary.md#durable-execution) in a dozen lines, from three parts that you know:
 
-- a **checkpoint** for each step: its result in a file, written under another name and renamed, so a file with the right name is always whole;
-- a **key** for each step of each run, the same at every attempt, which goes along with the effect;
-- a **retry**: a run that died starts again from the top, and skips the steps that have a checkpoint.
+- a [checkpoint](../docs/glossary.md#checkpoint) for each step: a file with its result, which is complete once it has its final name;
+- a **key** for each step of each run: it's the same in every attempt, and it's sent along with the effect;
+- a **retry**: it starts the run from the top and skips every step that has a checkpoint.
 
-![A step has its effect, writes its result under another name and renames it; a death before the rename runs the step again, and the key makes the repeat harmless](../img/ch25_durable.svg)
+![If a step's process dies before the rename, the step runs again, and its key makes the repeat harmless](../img/ch25_durable.svg)
 
-The steps are plain functions, called as `function(value, key)`.
-`value` is what the previous step returned, None for the first; `key` is a string that you make: the same at every call of this step of this run, different for every other step or run.
-Results are plain JSON values: lists, dicts, strings, numbers, None.
-Names of steps and runs are letters and digits.
-Several runs may share the folder.
+Write `durable_pipeline`, which takes the steps, the name of the run, and a folder, and returns the last step's result.
+Call each step as `function(value, key)`: `value` is the previous step's result (None for the first step), and `key` is a string that no other step or run has.
+Results are JSON values: lists, dicts, strings, numbers, or None.
+The names of runs and steps consist of letters and digits, and several runs may share the folder.
 
-The check runs your pipeline in processes of its own, so call the functions directly, without Ray.
-It kills the process at every moment in turn: when a step has begun, when its effect has happened, and after everything you do to a file in the folder.
+The check runs your pipeline in separate processes, so call the functions directly, without Ray.
+It kills each process at another moment: when a step has started, when its effect has happened, or when a file in the folder has been opened for writing, renamed, or removed.
 """
 
 
 # %%
 def durable_pipeline(steps, run, folder):
-    """Return the result of the last step; `steps` is a list of (name, function), `run` a name, `folder` a path.
+    """Return the result of the last step; `steps` is a list of (name, function), `run` a name, `folder` an existing folder.
 
-    The folder exists. After a death, the same call finishes the run: a step whose result was saved is not
-    called again. A step that raises ends the call with its error, and the next call repeats that step.
+    After a death, the same call finishes the run: a step whose result was saved is not called again.
+    If a step raises, so does this call, and the next call repeats that step.
     """
     ### BEGIN SOLUTION
     value = None
@@ -324,9 +357,11 @@ check("durable_pipeline", durable_pipeline)
 
 # %% [markdown] tags=["solution"]
 r"""
-For a power cut, which takes the operating system along, the file also needs `os.fsync` before the rename; on a cluster, the folder must be on storage that all nodes see.
-A large result goes into a file of its own, and the checkpoint holds its name.
-And never let two processes work on the same run at the same time: a checkpoint protects against deaths, not twins.
+A power failure takes the operating system along.
+To survive it, call `os.fsync` on the file before the rename, and on the folder after it.
+On a cluster, the folder must be on storage that all nodes can reach.
+Object stores such as S3 have no atomic rename, but an upload appears there whole or not at all.
+If a result is large, save it in a separate file, and put the file's name into the checkpoint.
 """
 
 # %%
@@ -339,22 +374,23 @@ quiz("two_drivers", two_drivers)
 
 # %% [markdown]
 r"""
-## The driver dies at every step, and the registry has one version
+## Kill the driver at every step
 
-Now the night runs in drivers of its own.
-`given.drive` starts a new Python, which joins your Ray and runs the pipeline.
-Each step below kills the driver once, with `SIGKILL`, right between its effect and its checkpoint: the worst moment.
-`World` is a journal that survives every death.
+Now every attempt at the night's run gets its own driver.
+`given.drive` starts a new Python process, which joins your Ray and runs the pipeline.
+`given.World` is a journal in a file, so it survives every death.
+`kills_its_driver` wraps a step: the first time the step is called, the driver dies by `SIGKILL` at the worst moment, between the effect and the checkpoint.
+Starting all of the drivers takes about half a minute.
 """
 
 
 # %%
-def mortal(work, world):
-    """Return a step that notes its call, does its work, and kills its driver the first time, before the result is saved."""
+def kills_its_driver(work, world):
+    """Return a step that records its call, does its work, and kills its driver the first time, before the result is saved."""
     name = work.__name__
 
     def call(value, key):
-        world.note(called=name)
+        world.record(called=name)
         result = work(value, key)
         world.dies_once(name)
         return result
@@ -367,70 +403,86 @@ REGISTRY = os.path.join(new_folder(), "registry.json")
 
 
 def publish(policy, key):
-    """Return the version under which the registry has this policy."""
+    """Return the policy's version in the registry."""
     return publish_once(REGISTRY, key, policy)
 
 
 # %% [markdown]
 r"""
-**Predict:** how many drivers does the night take, how many times is each step called, and how many versions are in the registry in the morning?
+**Predict:** each of the four steps kills its driver once.
+How many drivers does it take to finish the run?
 """
 
 # %% tags=["demo"]
+predict("drivers", ...)  # drivers
+
+# %% tags=["demo"]
 if passed("durable_pipeline") and passed("publish_once"):
-    world, folder, drivers = given.World(), new_folder(), 1
-    deadly = budget([collect, train, evaluate, publish], [collect, publish])  # these kill their driver
-    steps = [mortal(work, world) if work in deadly else (work.__name__, work) for work in (collect, train, evaluate, publish)]
-    while given.drive(durable_pipeline, steps, "night1", folder) == "killed":
-        drivers += 1
-    print(f"{drivers} drivers; on disk: {sorted(os.listdir(folder))}")
+    world, folder = given.World(), new_folder()
+    deadly = budget([collect, train, evaluate, publish], [collect, publish])  # quick mode kills two drivers, not four
+    steps = [
+        kills_its_driver(work, world) if work in deadly else (work.__name__, work)
+        for work in (collect, train, evaluate, publish)
+    ]
+    for drivers in track(range(1, 10), "starting drivers"):
+        end = given.drive(durable_pipeline, steps, "night1", folder)
+        print(f"driver {drivers}: {end}")
+        if end == "done":
+            break
     journal = pandas.DataFrame(world.journal())
     display(journal[["called", "died"]].apply(lambda column: column.value_counts()).fillna(0).astype(int))
     for entry in json.loads(Path(REGISTRY).read_text()):
         print(f"version {entry['version']}: {entry['key']}, mean return {entry['policy']['return']:.0f}")
+    display(measured("drivers", drivers))
 
 # %% [markdown]
 r"""
-It takes one more driver than there were deaths.
-A step that killed its driver was called twice; a step whose result was on disk was never called again.
-`publish` reached the registry twice as well, and the registry has one version.
+It takes one more driver than there are deaths.
+A step that killed its driver was called twice, and a step with a saved result was never called again.
+`publish` reached the registry twice as well, and still the registry has one version.
 
-The `while` loop is the *retry*, and something outside has to run it.
-On a cluster, submit the driver as a job (chapter 6) and let cron, Kubernetes or a workflow system start it again.
-If only a worker's death worries you, Ray can do it: make the whole pipeline *one task*, which reserves no CPU itself, and let Ray repeat it.
+The `for` loop is the *retry*, and something outside the driver has to run it.
+On a cluster, submit the driver as a job (Chapter 6), and let cron, Kubernetes, or a workflow system submit it again.
+If you only worry about the death of a worker or its node, Ray can do the retries: run the whole pipeline as *one task*, which reserves no CPU.
 """
 
 # %% tags=["demo"]
 if passed("durable_pipeline") and passed("publish_once"):
     world = given.World()
-    steps = [("collect", collect), mortal(train, world), ("evaluate", evaluate), ("publish", publish)]
+    steps = [("collect", collect), kills_its_driver(train, world), ("evaluate", evaluate), ("publish", publish)]
     task = ray.remote(durable_pipeline).options(max_retries=-1, num_cpus=0)
     version = ray.get(task.remote(steps, "night2", folder))
-    print(f"version {version}; called and died: {[(row.get('called'), row.get('died')) for row in world.journal()]}")
+    calls = [row["called"] for row in world.journal() if "called" in row]
+    print(f"version {version}, after {len(calls)} calls of train")
     print(news.wait().partition(".")[0])
 
 # %% [markdown]
 r"""
-Ray repeats the task when its worker dies, on another node if need be, and the checkpoints do the rest.
-An *exception* ends it, as chapter 5 says: fix the cause, and call it again with the same run.
-The task also ends with the program that launched it, so this protects the pipeline, not the driver.
+Now a worker process runs the pipeline.
+When it dies, Ray runs the task again, on another node if necessary, and the checkpoints do the rest.
+If a step *raises*, the task fails, as Chapter 5 explains; fix the cause, and launch the task with the same run again.
+The task also ends with the program that launched it, so it still needs a driver that survives.
 """
 
 # %% [markdown]
 r"""
-## A checkpoint limits the loss to one step
+## A checkpoint limits the lost work to one step
 
 What does a death cost?
-The next cell scales a night down to about a second: half of it collecting, then training, evaluation and publishing, each a nap.
-The operating system kills it at many moments, wherever it is, and it starts again.
+The next cell scales a night down to half a second of sleep: collecting takes half of it, training a quarter, evaluating a sixth, and publishing a twelfth.
+It kills the pipeline's process at several moments of the night and starts it again.
+That takes about 20 s.
 
-**Predict** the two curves: the length of the night against the moment of death, from the top and with checkpoints.
+**Predict:** if a night without a death has length 1, how long is the longest night with checkpoints?
 """
+
+# %% tags=["demo"]
+predict("longest_night", ...)  # nights
 
 
 # %%
 def from_the_top(steps, run, folder):
-    """Return the result of the last step; every attempt does all of them."""
+    """Return the result of the last step; every attempt repeats all of the steps."""
     value = None
     for name, function in steps:
         value = function(value, f"{run}-{name}")
@@ -439,54 +491,50 @@ def from_the_top(steps, run, folder):
 
 # %% tags=["demo"]
 if passed("durable_pipeline"):
-    whole, moments = budget(1.0, 0.5), budget(14, 4)
-    hours = {"collect": whole / 2, "train": whole / 4, "evaluate": whole / 6, "publish": whole / 12}
+    whole, moments = 0.5, budget(12, 4)
+    seconds = {"collect": whole / 2, "train": whole / 4, "evaluate": whole / 6, "publish": whole / 12}
     figure, axes = plt.subplots(figsize=(7.5, 3.4), constrained_layout=True)
-    for pipeline, colour in ((from_the_top, "#db2777"), (durable_pipeline, "#2563eb")):
-        died, took = np.transpose(given.nights(pipeline, hours, moments)) / whole
-        axes.plot(died, took, "o-", color=colour, label=pipeline.__name__)
-    for end in np.cumsum(list(hours.values()))[:-1] / whole:
-        axes.axvline(end, color="#94a3b8", linestyle="--")  # a step ends, and the next begins
-    axes.set(xlabel="the night dies here (1: its end)", ylabel="nights of work", title="With checkpoints, a death costs one step at most")
+    for pipeline in track([from_the_top, durable_pipeline], "killing pipelines"):
+        died, took = np.transpose(given.nights(pipeline, seconds, moments)) / whole
+        axes.plot(died, took, "o-", label=pipeline.__name__, color={from_the_top: "#db2777"}.get(pipeline, "#2563eb"))
+    for end in np.cumsum(list(seconds.values()))[:-1] / whole:
+        axes.axvline(end, color="#94a3b8", linestyle="--")  # a step ends here, and the next one starts
+    axes.set(xlabel="moment of the death, in nights (dashed: a step ends)", ylabel="length of the night, in nights")
+    axes.set_title("With checkpoints, a death repeats at most one step")
     axes.legend(frameon=False)
+    display(measured("longest_night", max(took)))
 
 # %% [markdown]
 r"""
-Without checkpoints, a death costs all the work so far, up to a second night.
-With them it costs the work of the step under way, and the curve falls back at every dashed line.
-The sawtooth shows what to do next: the longest step has the highest tooth, so cut *that* one into smaller steps, or let it keep checkpoints of its own, as training does.
-Cut too small, and the files cost more than they save.
+Without checkpoints, a death repeats all of the work so far, so the longest night lasts nearly two nights.
+With checkpoints, it repeats only the step that was running: half a night at most, because that's how long collecting takes.
+The curve drops after every dashed line, and its highest tooth shows what to improve next: split *that* step, or let it save checkpoints of its own, as training does (Chapter 17).
+
+If you save too often, the checkpoints cost more than they save.
+Young's rule of thumb balances the two: if saving takes *C* seconds, and a failure happens every *M* seconds on average, save every √(2·*C*·*M*) seconds.
+With 10 s per checkpoint and a failure per day, that's every 22 minutes.
 """
 
 # %% [markdown]
 r"""
-## A promise ends where the system ends
+## Exactly-once guarantees end where the system ends
 
-Once you have many pipelines, with schedules, people and approvals, use a workflow system, and let its steps submit Ray jobs.
-Its documentation says what it promises.
+If you have many pipelines, use a [workflow system](../docs/glossary.md#workflow-system), and let its steps submit Ray jobs.
+Their documentation says, at the time of writing:
 
-**Predict**, before you read the table: which of Step Functions, Airflow, Temporal and Prefect repeat a failed step unless you ask them not to?
+| system | how many times a step runs | left to you |
+|---|---|---|
+| Step Functions, Standard | *exactly once*, unless its definition has a `Retry` | what a failed step has done |
+| Step Functions, Express | *at least once* if started asynchronously, *at most once* if synchronously | idempotent steps |
+| Airflow | once, plus up to `retries` times after failures (default: 0) | tasks that are like transactions |
+| Temporal | at least once, without a limit by default, but *observed as completed* exactly once | idempotent steps; the run ID and the activity ID make a key |
+| Prefect | as in Airflow, but not at all if a saved result has the same cache key | turning on retries and saved results |
 
-The documentation said this when this chapter was written:
-
-| system | how often a step runs | unless you ask otherwise | left to you |
-|---|---|---|---|
-| AWS Step Functions, Standard | *exactly once*: a state does not run again unless its definition has a `Retry` | no retries | what had happened when a step failed |
-| AWS Step Functions, Express | *at least once* if started asynchronously, *at most once* if synchronously | | idempotent steps |
-| Apache Airflow | until it succeeds, as often as its `retries` allow | `default_task_retries` is 0 | the same outcome at every run: treat a task like a transaction |
-| Temporal | an activity may run more than once, and is *observed as completed* exactly once | activities are retried without limit | idempotent activities; the run's id and the activity's id make a key |
-| Prefect | until it succeeds, as often as its `retries` allow; a saved result replaces a call with the same cache key | `retries` is 0, and results are not saved | switching both on |
-| Ray, a task | again when its worker dies | `max_retries` is 3 | keys |
-| Ray, a call of an actor | not again | `max_task_retries` is 0 | calls that failed half-way |
-
-Of the four, only Temporal repeats a failed step without being asked.
-Systems that repeat steps run them *at least once*, as your pipeline does.
-Those that never repeat a step give an outside effect *at most once*.
-When the machine dies in the middle of a step, the step counts as failed, and only the outbox knows whether its mail went out.
-What such a system counts exactly once is its own bookkeeping, which it can write in one transaction.
-It cannot do that with a mail server, and neither can you.
-
-That is why the key is worth its line in each of them.
+Only Temporal retries a failed step by default.
+If steps are retried, they run *at least once*, as in your pipeline.
+If they aren't, an effect outside the system happens *at most once*: when a machine dies, its step counts as failed, and only the outbox shows whether the mail was sent.
+A system can count its own records exactly once, by updating them in one transaction.
+That transaction can't include somebody else's mail server, so send a key there, too.
 """
 
 # %%
@@ -499,8 +547,8 @@ quiz("what_exactly_once_means", what_exactly_once_means)
 
 # %% [markdown] tags=["notes"]
 r"""
-AWS says "exactly once" of a Standard workflow, and our quiz says "at most once" of the mail in it.
-Both are right, about different things: the execution is recorded exactly once, and an outside effect happens at most once.
+AWS says "exactly once" about a Standard workflow, and our quiz says "at most once" about the mail.
+Both are right: the execution is recorded exactly once, and a side effect outside happens at most once.
 Ask which system people use at work, and look up its default number of retries together.
 """
 
@@ -514,28 +562,27 @@ progress()
 r"""
 ## What you can do now
 
-- You can tell which promise a list of orders and effects still fits, order by order.
-- You close the gap between effect and checkpoint with a key.
-- You write a receiver that keeps keys and effects in one file and survives its own death.
-- You build pipelines that may be killed anywhere, and have killed their drivers to see it.
-- You know what a death costs, and which step to cut into smaller ones.
-- You read a system's promise to the point where it ends.
+- You can tell, order by order, which delivery guarantee still fits what happened.
+- You can write a receiver that saves keys and effects together and survives its own death.
+- You can build a pipeline that can be killed anywhere, and you've killed its driver at every step.
+- You know what a death costs, and which step to split.
+- You can say where a system's guarantee ends.
 
 ## Traps
 
 - **A checkpoint before the effect** loses effects.
-- **A key made at each attempt** repeats them, and so does one made with `hash`: every new Python gives a text another number.
-- **A key without its run** publishes one night and drops all the others.
-- **Keys in one file and effects in another**: a death in between makes them disagree.
-- **A result of None, 0 or `[]`** is a result: ask whether the file is there.
-- **Two drivers of one run**: nothing here keeps them apart.
-  Give the run a lock, or a lease that expires.
-- **A step with random numbers** of its own returns something else the second time, though its effect came from the first.
+- **A key made in each attempt** duplicates effects, and so does a key made with `hash`, because by default every Python process hashes strings differently.
+- **A key without the run's name** publishes one night and drops all later ones.
+- **A result of None, 0, or `[]`** is a result: test whether its file exists.
+- **Two drivers of one run** both work on it.
+  A lock keeps the second one out.
+  A [lease](../docs/glossary.md#lease) expires even if the first driver only hangs, so the receiver must also refuse a [fencing token](../docs/glossary.md#fencing-token) older than the latest one it has seen.
+- **A step with its own random numbers** returns another value in the second attempt, while its effect comes from the first.
 
 ## Read on
 
-- AWS, [execution guarantees of Step Functions](https://docs.aws.amazon.com/step-functions/latest/dg/express-at-least-once-execution.html); Temporal, [activities and idempotency](https://docs.temporal.io/activity-definition); Airflow, [best practices](https://airflow.apache.org/docs/apache-airflow/stable/best-practices.html); Prefect, [caching](https://docs.prefect.io/v3/concepts/caching).
-- Helland, *Life beyond Distributed Transactions*, CIDR 2007: why messages come at least once, and what the receiver must remember.
-- Saltzer, Reed and Clark, *End-to-End Arguments in System Design*, ACM TOCS 1984: why no layer below the receiver can do its work.
-- [Chapter 17](ch17_data_train.ipynb): training that resumes from its own checkpoints.
+- The documentation of [Step Functions](https://docs.aws.amazon.com/step-functions/latest/dg/express-at-least-once-execution.html), [Temporal](https://docs.temporal.io/activity-definition), [Airflow](https://airflow.apache.org/docs/apache-airflow/stable/best-practices.html), and [Prefect](https://docs.prefect.io/v3/concepts/caching) on what they guarantee.
+- Helland, *Life beyond Distributed Transactions*, CIDR 2007: why messages arrive at least once, and what a receiver must remember.
+- Saltzer, Reed, and Clark, *End-to-End Arguments in System Design*, ACM TOCS 1984: why no layer below the receiver can do its work.
+- Young, *A First Order Approximation to the Optimum Checkpoint Interval*, CACM 1974.
 """

@@ -10,15 +10,17 @@ from coursekit.judging.answer import Answer
 from coursekit.judging.exercise import exercise, question
 from coursekit.judging.expect import expect, expect_equal
 
-PROMISES = ("exactly once", "at most once", "at least once", "none")
-WORDS = ", ".join(PROMISES)
+GUARANTEES = ("exactly once", "at most once", "at least once", "none")
+WORDS = ", ".join(GUARANTEES)
 STORIES = (  # how many effects each of four orders had
-    ("each order had its effect, in another order of time", (1, 1, 1, 1), "exactly once"),
+    ("every order had its effect, in another order of time", (1, 1, 1, 1), "exactly once"),
     ("one order had no effect", (0, 1, 1, 1), "at most once"),
     ("nothing has happened", (0, 0, 0, 0), "at most once"),
     ("two orders had their effect twice", (2, 2, 1, 1), "at least once"),
-    ("there are as many effects as orders, but one came twice and one is missing", (0, 2, 1, 1), "none"),
-    ("one came three times, and two are missing", (0, 0, 1, 3), "none"),
+    ("every order had its effect twice", (2, 2, 2, 2), "at least once"),
+    ("as many effects as orders: one order had two, and one had none", (0, 2, 1, 1), "none"),
+    ("more effects than orders: three orders had two, and one had none", (0, 2, 2, 2), "none"),
+    ("fewer effects than orders: one order had two, and three had none", (0, 0, 0, 2), "none"),
 )
 
 
@@ -34,47 +36,52 @@ def _told(rng: Generator, counts: tuple[int, ...]) -> tuple[list[str], list[str]
     points=2,
     minutes=10,
     hints=[
-        "How many effects did each single order have? Two questions are enough: was it 0 for any of them, and was it more than 1 for any?",
-        "`Counter(effects)[order]` is that number, and 0 for an order that never came.",
+        "How many effects did each single order have? Ask two questions: did any order have none, and did any order have more than one?",
+        "`Counter(effects)[order]` is the number of an order's effects; it's 0 if there were none.",
     ],
     returns=str,
 )
 def delivery_guarantee(answer: Answer, rng: Generator) -> None:
-    """Count for each order by itself: a lost effect and a doubled one cancel out in every total."""
-    again = rng.integers(len(STORIES), size=len(STORIES))
+    """Count each order's effects separately, because a lost effect and a duplicate cancel out in every total."""
+    again = rng.integers(len(STORIES), size=len(STORIES) // 2)
     for place in (*rng.permutation(len(STORIES)), *again):  # each of them, and some once more
         special, numbers, word = STORIES[place]
         orders, effects = _told(rng, numbers)
         with answer.case(f"orders {', '.join(orders)}; effects {', '.join(effects) or 'none'}: {special}"):
             got = answer(orders, effects)
-            expect(got in PROMISES, f"{got!r} is not one of the words {WORDS}.")
+            expect(got in GUARANTEES, f"{got!r} is not one of the four answers: {WORDS}.")
             counts = Counter(effects)
             most, least = max(counts[order] for order in orders), min(counts[order] for order in orders)
-            expect_equal(got, word, f"{got!r} is wrong: here the orders had {least} to {most} effects each.")
+            expect_equal(
+                got,
+                word,
+                f"{got!r} doesn't fit: the fewest effects of an order are {least} here, and the most are {most}.",
+            )
 
 
 @exercise(
     points=3,
     minutes=15,
     hints=[
-        "What must be true of the file at every moment, so that a reader finds the key and its policy, or neither of them?",
-        "Read the list if the file is there, look for the key, else add an entry; write the whole list to another name, and `os.replace` it.",
-        "Look for the key, not for the policy: two nights may learn the same weights, and both are published.",
+        "What must be true of the file at every moment, so that a reader finds both the key and its policy, or neither?",
+        "Read the list if the file exists, and look for the key. If it isn't there, add an entry, write the whole list to a temporary file, close that file, and call `os.replace`.",
+        "Look for the key, not for the policy: two nights may learn the same weights, and a repeated call may bring other ones.",
     ],
 )
 def publish_once(answer: Answer, rng: Generator) -> None:
-    """The key and its effect go into one file with one rename: a death finds both of them or neither."""
-    first, second = (rng.integers(-9, 10, size=4).tolist() for _ in range(2))
+    """The key and its effect go into one file with one atomic rename, so after a death the file has both or neither."""
+    first, second, other = (rng.integers(10 * place, 10 * place + 10, size=4).tolist() for place in range(3))
     names = [f"night{number}-publish" for number in rng.choice(range(100, 1000), size=3, replace=False)]
-    orders = [[names[0], first], [names[1], second], [names[2], first]]
+    orders = [[names[0], first], [names[1], second], [names[2], first], [names[0], other]]
     rows = answer.probe(given.publish_at_every_moment, orders)
-    expect(len(rows) > 0, "No call of it was seen. Is it a function of a path, a key and a policy?")
+    expect(len(rows) > 0, "None of the calls was recorded. Is it a function of a path, a key, and a policy?")
     for row in rows:
         dead = f" (killed when it had just {row['killed']}, and made again)" if row["killed"] else ""
         with answer.case(
-            f"five calls, with the keys 1 {names[0]}, 2 {names[1]}{dead}, 3 {names[0]}, 4 {names[2]}, 5 {names[1]}"
+            f"five calls, with the keys 1 {names[0]}, 2 {names[1]}{dead}, 3 {names[0]} (and another policy), "
+            f"4 {names[2]} (and the policy of call 1), 5 {names[1]}"
         ):
-            _judge_registry(answer, row, orders)
+            _judge_registry(answer, row, orders[:3])
 
 
 def _judge_registry(answer: Answer, row: given.Published, orders: list) -> None:
@@ -84,30 +91,34 @@ def _judge_registry(answer: Answer, row: given.Published, orders: list) -> None:
         expect_equal(
             end["value"],
             version,
-            f"Call {call} returned {end['value']!r}. Which versions did the file hold by then, and under which keys?",
+            f"Call {call} returned {end['value']!r}. Keys get the versions 1, 2, 3, … in the order in which they first arrive.",
         )
     registry = row["registry"]
     answer.got = repr(registry)
     is_list = isinstance(registry, list) and all(isinstance(entry, dict) for entry in registry)
-    expect(is_list, f"The registry does not hold a list of entries in JSON, but {registry!r}.")
-    wanted = [{"key": key, "version": place, "policy": policy} for place, (key, policy) in enumerate(orders, 1)]
-    shown = [{name: entry.get(name) for name in ("key", "version", "policy")} for entry in registry]
-    listed = len(registry)
-    expect_equal(shown, wanted, f"The registry has {listed} entries, and not one for each of the three keys.")
+    expect(is_list, f"The registry isn't a list of entries in JSON, but {registry!r}.")
+    found = [(entry.get("version"), entry.get("key")) for entry in registry]
+    wanted = [(version, key) for version, (key, _) in enumerate(orders, 1)]
+    expect_equal(found, wanted, f"The registry has these versions and keys, from first to last: {found}.")
+    for entry, (key, policy) in zip(registry, orders, strict=True):
+        held = entry.get("policy")
+        expect_equal(
+            held, policy, f"The registry has the policy {held!r} under {key}, which was published with {policy!r}."
+        )
 
 
 @exercise(
     points=5,
     minutes=20,
     hints=[
-        "One file for each step of each run, named after both. If it is there, it holds the step's value, and you do not call the function.",
-        "Write to another name, close the file, then `os.replace(new, path)`: a file that has its right name is always whole.",
-        "The key must be the same at every attempt, and a different one for every step and every run. Which two names do you have?",
-        "A result may be None, 0 or an empty list. Ask whether the file exists, not whether the value is true.",
+        "Use one file for each step of each run, named after both. If it exists, it holds the step's result, and you don't call the function.",
+        "Write to another name, close the file, then call `os.replace(new, path)`: a file with its final name is always complete.",
+        "The key must be the same in every attempt, and different for every step and every run. Which two names do you have?",
+        "A result may be None, 0, or an empty list. Test whether the file exists, not whether the value is true.",
     ],
 )
 def durable_pipeline(answer: Answer, rng: Generator) -> None:
-    """A result that has its final name is whole and never computed again; a key made of run and step makes a repeated effect harmless."""
+    """A file with its final name is complete, so its step is never called again; a key made of run and step makes a repeated effect harmless."""
     # Long: a run has six histories here, and each attempt tells of calls, values, effects and its end.
     first, last, number = rng.integers(100, 1000, size=3).tolist()
     run, other, broken = f"night{number}", f"night{number}2", f"day{number}"
@@ -116,25 +127,28 @@ def durable_pipeline(answer: Answer, rng: Generator) -> None:
     sessions = [[[run, ""], [run, ""], [other, ""], [broken, "4"]], [[broken, ""]]]
     seen = answer.probe(given.run_sessions, steps, sessions)
     attempts = len(seen)
-    expect(attempts == 5, f"Your pipeline was called 5 times, and {attempts} calls ended.")
+    expect(attempts == 5, f"Your pipeline was called 5 times, and {attempts} of the calls were recorded.")
     one, again, beside, failed, resumed = seen
     with answer.case(f"the run {run}, with the steps and results {steps}"):
         _judge_attempts([one], steps)
     with answer.case(f"the run {run}, called a second time after it had finished"):
         _judge_attempts([one, again], steps)
-    with answer.case(f"the run {other} in the same folder, after the run {run}, both with the steps 1, 2, 3, 4, 21"):
-        expect(beside["begins"], "It called none of its steps: it took the other run's files for its own.")
+    with answer.case(
+        f"the run {other} in the same folder, after the run {run}, both with the steps 1, 2, 3, 4, and 21"
+    ):
         _judge_attempts([beside], steps)
-    with answer.case("the step 4 had its effect, and raised a ConnectionError"):
+    with answer.case("step 4 had its effect and then raised a ConnectionError"):
         expect(failed["end"] == "error", f"The pipeline returned {failed['value']!r} as if nothing had happened.")
         expect(
             "ConnectionError" in str(failed["value"]),
-            f"The caller saw {failed['value']} instead of the step's own error.",
+            f"The caller got {failed['value']} instead of the step's own error.",
         )
-    with answer.case("the step 4 had raised an error; the same run was called by another Python, and nothing failed"):
+    with answer.case(
+        "step 4 had raised an error; another Python process called the same run again, and nothing raised"
+    ):
         _judge_attempts([failed, resumed], steps)
     for killed, after in answer.probe(given.die_at_every_moment, steps, run):
-        with answer.case(f"the process was killed when it had just {killed['value']}, and the run called again"):
+        with answer.case(f"the process was killed when it had just {killed['value']}, and the run was called again"):
             _judge_attempts([killed, after], steps)
 
 
@@ -147,32 +161,31 @@ def _judge_attempts(ends: list[given.End], steps: list[list]) -> None:
     done: set[str] = set()
     for end in ends:
         for name, value in end["begins"]:
-            expect(name not in done, f"The step {name} had ended before, and was called again.")
-            returned = before.get(name)
-            expect_equal(
-                value,
-                returned,
-                f"The step {name} was called with {value!r}; the step before it had returned {returned!r}.",
-            )
+            expect(name not in done, f"Step {name} was called again, though an earlier attempt had finished it.")
+            due = before.get(name)
+            expect_equal(value, due, f"Step {name} was called with the value {value!r}; it should have been {due!r}.")
         names = [name for name, _ in end["begins"]]
         done.update(names if end["end"] == "value" else names[:-1])
+    called = {name for end in ends for name, _ in end["begins"]}
     for name, _ in steps:
+        expect(name in called, f"Step {name} was never called in this run.")
         keys = [key for end in ends for effect, key in end["effects"] if effect == name]
-        expect(keys, f"The effect of the step {name} never happened. Was it called, with a key that no other step has?")
+        expect(keys, f"Step {name} was called, but its effect never happened: another step or run had used its key.")
         times, listed = len(keys), ", ".join(keys)
-        expect(times == 1, f"The effect of the step {name} happened {times} times, with the keys {listed}.")
+        expect(times == 1, f"The effect of step {name} happened {times} times, with the keys {listed}.")
+        expect(keys[0][0] in "'\"", f"The key of step {name} isn't a string, but {keys[0]}.")
 
 
 question(
     "between_effect_and_checkpoint",
     """
-    A step sends a mail, and its process dies before the checkpoint is written. What saves you from a second mail?
+    A step sends a mail, and its process dies before it saves the checkpoint. What keeps the mail from counting twice?
 
     a) The checkpoint.
-        It was never written: the step runs again, and sends again.
-    *b) The key that goes with the mail: the receiver has seen it.
-        Right: the step runs twice, and the effect happens once, because both attempts carry the same key.
-    c) Writing the checkpoint before the mail.
+        It was never saved, so the step runs again and sends again.
+    *b) The idempotency key that is sent with the mail, and a receiver that has seen it.
+        Right: the step runs twice and the effect happens once, because both attempts send the same key.
+    c) Saving the checkpoint before sending the mail.
         Then a death between the two leaves a step that counts as done, and no mail at all.
     """,
 )
@@ -180,42 +193,43 @@ question(
 question(
     "what_a_key_is_made_of",
     """
-    A step publishes a policy, and may be called again after a death. Which key lets the registry recognise the second call?
+    A step publishes a policy, and it may be called again after a death. Which key lets the registry recognize the second call?
 
-    a) `uuid.uuid4().hex`, made when the step begins.
-        The second call makes a new key, so the registry takes it for another order.
+    a) `uuid.uuid4().hex`, made when the step starts.
+        The second call makes a new key, so the registry takes it for another policy.
     b) The hash of the policy's weights.
-        Two nights that learn the same weights have the same key, and the second is never published.
+        If two nights learn the same weights, they have the same key, and the second night is never published.
     *c) The name of the run and the name of the step.
-        Right: both attempts know them, and no other run or step has both.
+        Right: both attempts can make this key, and no other run or step can.
     """,
 )
 
 question(
     "what_exactly_once_means",
     """
-    A workflow system promises that a step never runs more than once unless you ask for retries. A machine dies while
-    its step sends a mail. What do you know in the morning?
+    A workflow system guarantees that a step never runs more than once unless you ask for retries, and you haven't asked.
+    A machine dies while its step sends a mail. What do you know in the morning?
 
     a) The mail was sent once.
         The machine may have died before it sent anything.
     *b) The step failed, and the mail was sent once or not at all.
-        Right: for an effect outside, a step that never runs twice is at most once. You look into the outbox, or you retry with a key.
+        Right: a step that is never repeated has an outside effect at most once. Look into the outbox, or retry with a key.
     c) The system will send it again.
-        That would be a second run. You have not asked for retries.
+        That would be a second run, and you haven't asked for retries.
     """,
 )
 
 question(
     "two_drivers",
     """
-    The driver of `night1` seems to be dead, so you start it again. In truth it only hung, and now goes on. What do the checkpoints do?
+    The driver of `night1` seems to be dead, so you start a second driver for the same run. In fact, the first driver only
+    hung, and now it continues. What do the checkpoints do about the second driver?
 
-    a) They stop the second driver.
-        A checkpoint is a file from a step that has ended. It does not say who is at work.
-    *b) Nothing: both run the step that has none yet, and only the keys keep effects from doubling.
-        Right: checkpoints protect against deaths, not twins. A lock or a lease does, and the keys save the effects.
-    c) They merge both results.
+    a) They stop it.
+        A checkpoint says that a step has finished, not which process is working on the next one.
+    *b) Nothing: both drivers run the step that has no checkpoint yet, and only its key protects the effect.
+        Right: checkpoints protect a run against deaths, not against a second driver. That takes a lock, or a receiver that refuses the older driver.
+    c) They merge the results of the two drivers.
         The later rename wins, and the other result is gone.
     """,
 )

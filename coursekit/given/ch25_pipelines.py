@@ -1,4 +1,4 @@
-"""What chapter 25 hands out: a world that keeps count of effects, a driver that dies and is started again; and the probes."""
+"""What chapter 25 hands out: a world that records effects, drivers that die and are started again; and the probes."""
 
 import json
 import os
@@ -16,31 +16,33 @@ from coursekit.given.folders import done_to_a_file, new_folder
 
 
 class World:
-    """Something outside that steps act on, like a bank or a mail server: it takes each key once, and its journal survives every death."""
+    """Something outside that steps act on, like a bank: it accepts each key once, and its journal survives every death."""
 
     def __init__(self, path: str = ""):
         self.path = path or os.path.join(new_folder("pipelines-"), "world")
         self.home = os.getpid()
 
     def act(self, what: str, key: str) -> None:
-        """Do something to the world; a key that has come before changes nothing."""
+        """Have an effect on the world; a key that it has seen before changes nothing."""
         if not any(row.get("key") == key for row in self.journal()):
-            self.note(effect=what, key=key)
+            self.record(effect=what, key=key)
 
     def dies_once(self, where: str) -> None:
-        """Kill this process the first time that it comes here, as a power cut would; never the notebook's own."""
+        """Kill this process the first time that it comes here, as a power failure would; never the notebook's own."""
         if not any(row.get("died") == where for row in self.journal()) and os.getpid() != self.home:
-            self.note(died=where)
+            self.record(died=where)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def note(self, **row: object) -> None:
-        """Write a line into the journal; it stays, whatever happens to the writer."""
+    def record(self, **row: object) -> None:
+        """Write a line into the journal; it stays, even if the process that wrote it dies."""
         file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.write(file, (json.dumps(row) + "\n").encode())
         os.close(file)
 
+    note = record  # its name in notebooks of 0.2
+
     def journal(self) -> list[dict]:
-        """Return what has happened so far, in order: effects with their keys, deaths, and what else was noted."""
+        """Return what has happened so far, in order: effects with their keys, deaths, and what else was recorded."""
         if not os.path.exists(self.path):
             return []
         return [json.loads(line) for line in Path(self.path).read_text().splitlines()]
@@ -74,17 +76,17 @@ class Mail:
 
     def save(self) -> None:
         """Write the checkpoint."""
-        self._world.note(saved=self.order)
+        self._world.record(saved=self.order)
         self._clock.tick("saved")
 
     def send(self, key: str) -> None:
-        """Send the mail; the receiver throws away a mail whose key it knows."""
+        """Send the mail; the receiver drops a mail whose key it has seen."""
         self._world.act(self.order, key)
         self._clock.tick("sent")
 
 
 def mails_at_every_death(way: Callable) -> tuple[list[str], list[str]]:
-    """Return the orders and the mails that came: one order for each moment at which the process is killed, and one for none."""
+    """Return the orders and the mails that arrived: one order for each moment at which the process is killed, and one without a death."""
     orders, mails = _in_a_new_python("_mails", way)
     return orders, mails
 
@@ -104,21 +106,21 @@ def _mails(way: Callable) -> tuple[list[str], list[str]]:
         return orders, [row["effect"] for row in world.journal() if "effect" in row]
 
 
-def nights(pipeline: Callable, hours: dict[str, float], moments: int) -> list[tuple[float, float]]:
-    """Return, for deaths at so-and-so-many moments of a night, when it died and how long both attempts took, in seconds.
+def nights(pipeline: Callable, seconds: dict[str, float], moments: int) -> list[tuple[float, float]]:
+    """Return, for each of `moments` deaths in a night, when the process died and how long both attempts took, in seconds.
 
-    A night has steps that last for `hours`, in seconds; its process is killed by the system, wherever it is.
+    Each step of a night sleeps for its `seconds`; the process is killed from outside, whatever it is doing.
     """
     with tempfile.TemporaryDirectory(prefix="nights-") as home:
-        found: list[list[float]] = _in_a_new_python("_nights", pipeline, hours, moments, os.path.realpath(home))
+        found: list[list[float]] = _in_a_new_python("_nights", pipeline, seconds, moments, os.path.realpath(home))
     return [(died, took) for died, took in found]
 
 
-def _nights(pipeline: Callable, hours: dict[str, float], moments: int, home: str) -> list[list[float]]:
-    def nap(seconds: float) -> Callable:
-        return lambda value, key: time.sleep(seconds)
+def _nights(pipeline: Callable, seconds: dict[str, float], moments: int, home: str) -> list[list[float]]:
+    def sleep(length: float) -> Callable:
+        return lambda value, key: time.sleep(length)
 
-    steps, whole, found = [(name, nap(seconds)) for name, seconds in hours.items()], sum(hours.values()), []
+    steps, whole, found = [(name, sleep(length)) for name, length in seconds.items()], sum(seconds.values()), []
     for number in range(moments):
         folder, dies = os.path.join(home, str(number)), whole * (number + 0.5) / moments
         os.makedirs(folder)
@@ -129,7 +131,7 @@ def _nights(pipeline: Callable, hours: dict[str, float], moments: int, home: str
 
 
 def _seconds_of(work: Callable, dies: float | None = None) -> float:
-    """Return the seconds that a child process lived: it does some work, and is killed after a while if it is to die."""
+    """Return how many seconds a child process ran: it does some work, and is killed after `dies` seconds."""
     start = time.perf_counter()
     child = os.fork()
     if child == 0:
@@ -143,7 +145,7 @@ def _seconds_of(work: Callable, dies: float | None = None) -> float:
 
 
 def drive(pipeline: Callable, steps: list, run: str, folder: str) -> str:
-    """Run a pipeline in a driver of its own, which joins the Ray of this notebook; return "done", or "killed" for a death by SIGKILL."""
+    """Run a pipeline in a new driver, which joins this notebook's Ray; return "done", or "killed" if it died by SIGKILL."""
     import ray
 
     address = ray.get_runtime_context().gcs_address
@@ -177,10 +179,12 @@ class End(TypedDict):
 
 
 class Published(TypedDict):
-    """What came of three orders, the second of which was killed and sent again."""
+    """What came of five calls: three keys, the second of which was killed and sent again, and two repeats."""
 
     killed: str  # what had just happened, and nothing where there was no death
-    ends: tuple[End, End, End, End, End]  # of the first order, the second, the first again, the third, the second again
+    ends: tuple[
+        End, End, End, End, End
+    ]  # of the first key, the second, the first with another policy, the third, the second
     registry: Any  # what the file holds: an object, or its text if it is not JSON
 
 
@@ -203,7 +207,10 @@ def die_at_every_moment(durable_pipeline: Callable, steps: list, run: str) -> li
 
 
 def publish_at_every_moment(publish_once: Callable, orders: list) -> list[Published]:
-    """Return what came of three orders, each [key, policy], when the second one was killed at moment 1, 2, 3, …; the last row has no death."""
+    """Return what came of five calls when the second was killed at moment 1, 2, 3, …; the last row has no death.
+
+    `orders` are four, each [key, policy], and the fourth has the first one's key.
+    """
     with tempfile.TemporaryDirectory(prefix="registry-") as home:
         found: list[Published] = _in_a_new_python("_publish", publish_once, orders, os.path.realpath(home))
         return found
@@ -222,7 +229,7 @@ def _publish(publish_once: Callable, orders: list, home: str) -> list[Published]
         first, killed = publish(0), publish(1, kill)
         dead = killed["end"] == "killed"
         second = publish(1) if dead else killed
-        ends = (first, second, publish(0), publish(2), publish(1))
+        ends = (first, second, publish(3), publish(2), publish(1))
         found.append({"killed": killed["value"] if dead else "", "ends": ends, "registry": _registry(path)})
         if not dead or any(end["end"] != "value" for end in ends):
             break
@@ -307,7 +314,7 @@ def _in_a_child(work: Callable, folder: str, world: World, kill: int = 0) -> End
         _make(work, clock, world)
     os.waitpid(child, 0)
     rows = world.journal()[before:]
-    endless = f"TimeoutError: it went on for more than {PATIENCE} CPU seconds, or slept for minutes"
+    endless = f"TimeoutError: it ran for more than {PATIENCE} CPU seconds, or slept for minutes"
     ended = next((row for row in rows if "end" in row), {"end": "error", "value": endless})
     return {
         "end": ended["end"],
@@ -320,9 +327,9 @@ def _in_a_child(work: Callable, folder: str, world: World, kill: int = 0) -> End
 def _make(work: Callable, clock: "_Clock", world: World) -> None:
     """Do the work, write down how that ended, and end this process."""
     try:
-        world.note(end="value", value=work(clock))
+        world.record(end="value", value=work(clock))
     except BaseException as error:
-        world.note(end="error", value=f"{type(error).__name__}: {error}"[:300])
+        world.record(end="error", value=f"{type(error).__name__}: {error}"[:300])
     os._exit(0)
 
 
@@ -331,8 +338,8 @@ def _step(name: str, result: object, fails: str, clock: "_Clock") -> Callable:
     errors = [ConnectionError("the network hiccuped")] if fails == name else []
 
     def act(value: object, key: object) -> object:
-        clock.world.note(begins=name, value=value)
-        clock.tick(f"begun step {name}")
+        clock.world.record(begins=name, value=value)
+        clock.tick(f"started step {name}")
         clock.world.act(name, repr(key))
         clock.tick(f"had the effect of step {name}")
         if errors:
@@ -364,7 +371,7 @@ class _Clock:
     def _is_last(self, what: str) -> bool:
         self.moments += 1
         if self.moments == self.kill:
-            self.world.note(end="killed", value=what)
+            self.world.record(end="killed", value=what)
         return self.moments == self.kill
 
     def _strike(self, frame: Any, event: str, arg: object) -> None:
