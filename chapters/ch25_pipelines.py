@@ -8,8 +8,8 @@ A pipeline can be killed at any step and still publish exactly once.
 
 **What you will be able to do**
 
-- tell at most once, at least once, and exactly once apart by what happened, not by what was promised;
-- write a receiver that recognizes duplicates even after its process has died;
+- tell at-most-once, at-least-once, and exactly-once delivery apart by what happened;
+- write a receiver that recognizes duplicates even after its process was killed;
 - build a pipeline that can be killed at any moment and still has each effect once;
 - measure what a driver's death costs, with and without checkpoints;
 - say what Step Functions, Airflow, Temporal, and Prefect guarantee, and what they leave to you.
@@ -43,7 +43,7 @@ news = keep_news_of_deaths()  # you're about to kill processes; Ray's reports go
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans 95 minutes with all three exercises, and a break.
-Start with a question: who has ever sent a mail twice, or charged a customer twice?
+Start with a question: who has ever sent an email twice, or charged a customer twice?
 Somebody always has, and there's always a retry in the story.
 """
 
@@ -54,7 +54,7 @@ r"""
 Every night, a pipeline improves a policy.
 It **collects** experience, **trains**, **evaluates**, and **publishes** the policy as a new version, which a service loads in the morning (Chapter 18).
 
-The environment is CartPole, and a policy is four weights: if their dot product with the observation is positive, it pushes the cart to the right, and otherwise to the left.
+The environment is CartPole, and a policy is four weights: the policy pushes the cart to the right if the dot product of weights and observation is positive, and to the left otherwise.
 Training is one round of the [cross-entropy method](../docs/glossary.md#cross-entropy-method): try many random policies, keep the best eighth, and average their weights.
 Each step is a plain function that may use Ray.
 It takes the value that the previous step returned and a **key**, a string that names this step of this night's run.
@@ -98,10 +98,10 @@ def append_version(policy, key):
 
 # %% [markdown]
 r"""
-The last function is a first attempt at publishing.
+`append_version` is a first attempt at publishing.
 The next cell calls every step twice, with the same value and the same key.
 
-**Predict:** for how many of the four steps does the second call make no difference?
+**Predict:** for how many of the four steps does the second call change nothing?
 """
 
 # %% tags=["demo"]
@@ -124,11 +124,11 @@ r"""
 Three: a second call of `collect`, `train`, or `evaluate` costs time but changes nothing.
 Such a step is [idempotent](../docs/glossary.md#idempotent).
 `collect` is idempotent because it derives its random numbers from the key.
-Publishing isn't, because each call adds a version.
+`append_version` isn't, because each call adds a version.
 
 This pipeline takes seconds; a real one takes hours, on machines that the cloud provider may take back at any moment.
-If it's killed while it evaluates, you don't want to collect again, and you never want to publish the same policy twice.
-This chapter is about the driver's death, which ends all of its tasks and takes its objects along ([Chapter 5](ch05_faults.ipynb)).
+If the pipeline is killed during the evaluation, you don't want to collect again, and you never want to publish the same policy twice.
+This chapter is about the driver's death: its tasks end with it, and its objects are lost ([Chapter 5](ch05_faults.ipynb)).
 `max_retries` doesn't help here, because the process that would launch the retries is gone.
 """
 
@@ -136,8 +136,8 @@ This chapter is about the driver's death, which ends all of its tasks and takes 
 r"""
 ## Totals hide lost and duplicated effects
 
-A program ordered four mails, and four were sent.
-That proves nothing, because one order may have led to two mails and another to none.
+A program ordered four emails, and four were sent.
+That proves nothing, because one order may have led to two emails and another to none.
 So count each order's effects separately:
 
 | the effects of the orders | guarantee that fits |
@@ -147,8 +147,8 @@ So count each order's effects separately:
 | every order had at least one, and some had more | `"at least once"` |
 | some orders had none, and others had more than one | `"none"` |
 
-A [delivery guarantee](../docs/glossary.md#delivery-guarantee) is a promise about every day, and one quiet day doesn't prove it.
-But a single bad day rules a guarantee out.
+A [delivery guarantee](../docs/glossary.md#delivery-guarantee) is a promise about every day.
+One quiet day doesn't prove it, but one bad day disproves it.
 
 Write `delivery_guarantee`, which takes the keys of the orders and the keys of the effects, and returns the strongest guarantee that still fits.
 """
@@ -181,11 +181,11 @@ An audit that compares sums finds neither the customer who paid twice nor the on
 
 # %% [markdown]
 r"""
-Here are three ways to write a step that sends a mail and saves a checkpoint, which says that the step is done.
+Here are three ways to write a step that sends an email and saves a checkpoint, which marks the step as done.
 `given.mails_at_every_death` kills the step's process at one moment after another, each time with a new order, and then runs the step again.
-The receiver drops a mail whose key it has already seen, and it records the order behind every other mail.
+The receiver drops an email whose key it has already seen, and it records the order behind every other email.
 
-**Predict:** how many of the three ways turn out to be exactly once?
+**Predict:** how many of the three ways deliver every email exactly once?
 """
 
 # %% tags=["demo"]
@@ -194,21 +194,21 @@ predict("exactly_once_ways", ...)  # ways
 
 # %%
 def checkpoint_first(step):
-    """Save the checkpoint, then send the mail."""
+    """Save the checkpoint, then send the email."""
     if not step.is_done():
         step.save()
         step.send(key=uuid4().hex)
 
 
 def effect_first(step):
-    """Send the mail, then save the checkpoint."""
+    """Send the email, then save the checkpoint."""
     if not step.is_done():
         step.send(key=uuid4().hex)
         step.save()
 
 
 def effect_first_with_a_key(step):
-    """Send the mail with a key that is the same in every attempt, then save the checkpoint."""
+    """Send the email with a key that is the same in every attempt, then save the checkpoint."""
     if not step.is_done():
         step.send(key=step.order)
         step.save()
@@ -218,9 +218,9 @@ def effect_first_with_a_key(step):
 if passed("delivery_guarantee"):
     guarantees = []
     for way in (checkpoint_first, effect_first, effect_first_with_a_key):
-        orders, mails = given.mails_at_every_death(way)
-        guarantees.append(delivery_guarantee(orders, mails))
-        print(f"{way.__name__:24} {len(orders)} orders, {len(mails)} mails: {guarantees[-1]}")
+        orders, emails = given.mails_at_every_death(way)
+        guarantees.append(delivery_guarantee(orders, emails))
+        print(f"{way.__name__:24} {len(orders)} orders, {len(emails)} emails: {guarantees[-1]}")
     display(measured("exactly_once_ways", guarantees.count("exactly once")))
 
 # %% [markdown]
@@ -228,14 +228,14 @@ r"""
 ![A death between the effect and the checkpoint: with the checkpoint first, the effect is lost; with the effect first, it happens twice; with a key, the receiver recognizes the duplicate](../img/ch25_promises.svg)
 
 Only one: the order of effect and checkpoint alone can't close the gap between them.
-With the checkpoint first, a death in the gap loses the mail.
-With the mail first, a death in the gap sends it again.
-The third way *sends* the mail again, too, but the receiver recognizes the duplicate by its [idempotency key](../docs/glossary.md#idempotency-key).
+With the checkpoint first, a death in the gap loses the email.
+With the email first, a death in the gap sends it again.
+The third way *sends* the email again, too, but the receiver recognizes the duplicate by its [idempotency key](../docs/glossary.md#idempotency-key).
 
 So whenever you read [exactly once](../docs/glossary.md#exactly-once), take it apart.
 If a step runs **at least once**, and the receiver counts each key **once**, the effect happens exactly once.
 One half is the pipeline's job and the other is the receiver's, and you're about to write both.
-A receiver that ignores keys, such as a plain mail server, leaves you a choice: at most once or at least once.
+A receiver that ignores keys, such as a plain mail server, leaves you to choose between at most once and at least once.
 """
 
 # %%
@@ -254,8 +254,8 @@ Our pipeline's receiver is a [model registry](../docs/glossary.md#model-registry
 A service loads the latest version, and if you find a fault in it next month, you go back to the one before.
 
 In Chapter 5, `Ledger` kept its keys in memory.
-A receiver that outlives its process needs its keys *and* its effects on disk, and it must not die between saving the two.
-A saved key without its policy means that the policy is lost; a saved policy without its key will be published again.
+A receiver that outlives its process needs its keys *and* its effects on disk.
+If it dies between saving the two, a key without its policy means that the policy is lost, and a policy without its key will be published again.
 So save both in one file, with an [atomic rename](../docs/glossary.md#atomic-rename): write a temporary file beside the registry, close it, and call `os.replace(new, path)`.
 
 Write `publish_once`, which takes the registry's path, a key, and a policy, and returns the policy's version.
@@ -324,7 +324,7 @@ Results are JSON values: lists, dicts, strings, numbers, or None.
 The names of runs and steps consist of letters and digits, and several runs may share the folder.
 
 The check runs your pipeline in separate processes, so call the functions directly, without Ray.
-It kills each process at another moment: when a step has started, when its effect has happened, or when a file in the folder has been opened for writing, renamed, or removed.
+It kills each of them at a different moment: when a step has started, when its effect has happened, or when a file in the folder has been opened for writing, renamed, or removed.
 """
 
 
@@ -360,7 +360,7 @@ r"""
 A power failure takes the operating system along.
 To survive it, call `os.fsync` on the file before the rename, and on the folder after it.
 On a cluster, the folder must be on storage that all nodes can reach.
-Object stores such as S3 have no atomic rename, but an upload appears there whole or not at all.
+In an object store such as S3, you need no rename, because an upload appears whole or not at all.
 If a result is large, save it in a separate file, and put the file's name into the checkpoint.
 """
 
@@ -439,11 +439,11 @@ if passed("durable_pipeline") and passed("publish_once"):
 r"""
 It takes one more driver than there are deaths.
 A step that killed its driver was called twice, and a step with a saved result was never called again.
-`publish` reached the registry twice as well, and still the registry has one version.
+`publish` sent its policy to the registry twice, too, but the registry has only one version.
 
 The `for` loop is the *retry*, and something outside the driver has to run it.
 On a cluster, submit the driver as a job (Chapter 6), and let cron, Kubernetes, or a workflow system submit it again.
-If you only worry about the death of a worker or its node, Ray can do the retries: run the whole pipeline as *one task*, which reserves no CPU.
+If you only need to survive the death of a worker or its node, Ray can do the retries: run the whole pipeline as *one task* that reserves no CPU.
 """
 
 # %% tags=["demo"]
@@ -461,7 +461,6 @@ r"""
 Now a worker process runs the pipeline.
 When it dies, Ray runs the task again, on another node if necessary, and the checkpoints do the rest.
 If a step *raises*, the task fails, as Chapter 5 explains; fix the cause, and launch the task with the same run again.
-The task also ends with the program that launched it, so it still needs a driver that survives.
 """
 
 # %% [markdown]
@@ -470,7 +469,7 @@ r"""
 
 What does a death cost?
 The next cell scales a night down to half a second of sleep: collecting takes half of it, training a quarter, evaluating a sixth, and publishing a twelfth.
-It kills the pipeline's process at several moments of the night and starts it again.
+It kills the pipeline's process at a different moment of each night and starts it again.
 That takes about 20 s.
 
 **Predict:** if a night without a death has length 1, how long is the longest night with checkpoints?
@@ -507,8 +506,8 @@ if passed("durable_pipeline"):
 # %% [markdown]
 r"""
 Without checkpoints, a death repeats all of the work so far, so the longest night lasts nearly two nights.
-With checkpoints, it repeats only the step that was running: half a night at most, because that's how long collecting takes.
-The curve drops after every dashed line, and its highest tooth shows what to improve next: split *that* step, or let it save checkpoints of its own, as training does (Chapter 17).
+With checkpoints, it repeats only the step that was running, so it costs half a night at most: the time that collecting takes.
+The curve drops after every dashed line, and its highest peak belongs to the step to improve next: split that step, or let it save intermediate checkpoints, as training does in Chapter 17.
 
 If you save too often, the checkpoints cost more than they save.
 Young's rule of thumb balances the two: if saving takes *C* seconds, and a failure happens every *M* seconds on average, save every √(2·*C*·*M*) seconds.
@@ -520,21 +519,21 @@ r"""
 ## Exactly-once guarantees end where the system ends
 
 If you have many pipelines, use a [workflow system](../docs/glossary.md#workflow-system), and let its steps submit Ray jobs.
-Their documentation says, at the time of writing:
+The documentation of four systems said at the time of writing:
 
 | system | how many times a step runs | left to you |
 |---|---|---|
-| Step Functions, Standard | *exactly once*, unless its definition has a `Retry` | what a failed step has done |
+| Step Functions, Standard | *exactly once*, unless its definition has a `Retry` | what a failed step did |
 | Step Functions, Express | *at least once* if started asynchronously, *at most once* if synchronously | idempotent steps |
-| Airflow | once, plus up to `retries` times after failures (default: 0) | tasks that are like transactions |
+| Airflow | once, plus up to `retries` times after failures (default 0) | tasks that are like transactions |
 | Temporal | at least once, without a limit by default, but *observed as completed* exactly once | idempotent steps; the run ID and the activity ID make a key |
 | Prefect | as in Airflow, but not at all if a saved result has the same cache key | turning on retries and saved results |
 
 Only Temporal retries a failed step by default.
 If steps are retried, they run *at least once*, as in your pipeline.
-If they aren't, an effect outside the system happens *at most once*: when a machine dies, its step counts as failed, and only the outbox shows whether the mail was sent.
+If they aren't, an effect outside the system happens *at most once*: when a machine dies, its step counts as failed, and only the outbox shows whether the email was sent.
 A system can count its own records exactly once, by updating them in one transaction.
-That transaction can't include somebody else's mail server, so send a key there, too.
+That transaction can't include somebody else's mail server, so these systems need your key, too.
 """
 
 # %%
@@ -547,7 +546,7 @@ quiz("what_exactly_once_means", what_exactly_once_means)
 
 # %% [markdown] tags=["notes"]
 r"""
-AWS says "exactly once" about a Standard workflow, and our quiz says "at most once" about the mail.
+AWS says "exactly once" about a Standard workflow, and our quiz says "at most once" about the email.
 Both are right: the execution is recorded exactly once, and a side effect outside happens at most once.
 Ask which system people use at work, and look up its default number of retries together.
 """
@@ -570,13 +569,12 @@ r"""
 
 ## Traps
 
-- **A checkpoint before the effect** loses effects.
-- **A key made in each attempt** duplicates effects, and so does a key made with `hash`, because by default every Python process hashes strings differently.
+- **A new key in each attempt** duplicates effects, and so does a key made with `hash`, because by default every Python process hashes strings differently.
 - **A key without the run's name** publishes one night and drops all later ones.
 - **A result of None, 0, or `[]`** is a result: test whether its file exists.
-- **Two drivers of one run** both work on it.
-  A lock keeps the second one out.
-  A [lease](../docs/glossary.md#lease) expires even if the first driver only hangs, so the receiver must also refuse a [fencing token](../docs/glossary.md#fencing-token) older than the latest one it has seen.
+- **Two drivers of one run** both call its steps.
+  A lock keeps the second driver out.
+  A [lease](../docs/glossary.md#lease) can expire while the first driver only hangs, so the receiver must also refuse any [fencing token](../docs/glossary.md#fencing-token) lower than the highest that it has seen.
 - **A step with its own random numbers** returns another value in the second attempt, while its effect comes from the first.
 
 ## Read on

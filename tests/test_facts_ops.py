@@ -1,8 +1,10 @@
-"""What chapters 16 to 19 say about the pinned Ray and PyTorch, where no cell of theirs shows it."""
+"""What chapters 16 to 19 say about the pinned Ray and PyTorch, and chapter 25 about locks, where no cell of theirs shows it."""
 
+import fcntl
 import inspect
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -394,3 +396,30 @@ def test_by_default_py_spy_takes_a_hundred_samples_per_second():
     command = ["py-spy", "record", "--help"]
     done = subprocess.run(command, env=os.environ | {"PATH": path_with_scripts()}, capture_output=True, text=True)
     assert re.search(r"--rate.*\n?.*default: 100", done.stdout)
+
+
+# Chapter 25
+
+HOLDS_A_LOCK = """
+import fcntl, sys, time
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_process_that_hangs_keeps_its_lock_and_a_dead_one_does_not(tmp_path):
+    path = tmp_path / "lock"
+    with (
+        subprocess.Popen([sys.executable, "-c", HOLDS_A_LOCK, path], stdout=subprocess.PIPE) as first,
+        open(path, "a") as file,
+    ):
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"locked\n"
+        first.send_signal(signal.SIGSTOP)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        first.kill()
+        first.wait()
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

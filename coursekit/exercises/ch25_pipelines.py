@@ -26,7 +26,7 @@ STORIES = (  # how many effects each of four orders had
 
 def _told(rng: Generator, counts: tuple[int, ...]) -> tuple[list[str], list[str]]:
     """Return orders, and effects that come as often as this, never in the order in which they were ordered."""
-    orders = [f"mail-{number}" for number in rng.choice(range(100, 1000), size=len(counts), replace=False)]
+    orders = [f"order-{number}" for number in rng.choice(range(100, 1000), size=len(counts), replace=False)]
     all_effects = [order for order, count in zip(orders, rng.permutation(counts), strict=True) for _ in range(count)]
     effects = [all_effects[place] for place in rng.permutation(len(all_effects))]
     return orders, effects[::-1] if effects == orders else effects
@@ -55,7 +55,7 @@ def delivery_guarantee(answer: Answer, rng: Generator) -> None:
             expect_equal(
                 got,
                 word,
-                f"{got!r} doesn't fit: the fewest effects of an order are {least} here, and the most are {most}.",
+                f"{got!r} doesn't fit: here, no order had fewer than {least} effects, and none had more than {most}.",
             )
 
 
@@ -179,14 +179,14 @@ def _judge_attempts(ends: list[given.End], steps: list[list]) -> None:
 question(
     "between_effect_and_checkpoint",
     """
-    A step sends a mail, and its process dies before it saves the checkpoint. What keeps the mail from counting twice?
+    A step sends an email, and its process dies before it saves the checkpoint. What keeps the email from counting twice?
 
     a) The checkpoint.
         It was never saved, so the step runs again and sends again.
-    *b) The idempotency key that is sent with the mail, and a receiver that has seen it.
+    *b) The idempotency key that is sent with the email, if the receiver remembers keys.
         Right: the step runs twice and the effect happens once, because both attempts send the same key.
-    c) Saving the checkpoint before sending the mail.
-        Then a death between the two leaves a step that counts as done, and no mail at all.
+    c) Saving the checkpoint before sending the email.
+        Then a death between the two leaves a step that counts as done, and no email at all.
     """,
 )
 
@@ -208,11 +208,11 @@ question(
     "what_exactly_once_means",
     """
     A workflow system guarantees that a step never runs more than once unless you ask for retries, and you haven't asked.
-    A machine dies while its step sends a mail. What do you know in the morning?
+    A machine dies while its step sends an email. What do you know in the morning?
 
-    a) The mail was sent once.
+    a) The email was sent once.
         The machine may have died before it sent anything.
-    *b) The step failed, and the mail was sent once or not at all.
+    *b) The step failed, and the email was sent once or not at all.
         Right: a step that is never repeated has an outside effect at most once. Look into the outbox, or retry with a key.
     c) The system will send it again.
         That would be a second run, and you haven't asked for retries.

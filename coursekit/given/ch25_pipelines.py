@@ -65,7 +65,7 @@ def play_cartpole(weights: list[float], seeds: list[int]) -> float:
 
 
 class Mail:
-    """A step that sends one mail and has one checkpoint; its process is killed at a moment that `mails_at_every_death` chooses."""
+    """A step that sends one email and has one checkpoint; its process is killed at a moment that `mails_at_every_death` chooses."""
 
     def __init__(self, order: str, world: World, clock: "_Clock"):
         self.order, self._world, self._clock = order, world, clock
@@ -80,13 +80,13 @@ class Mail:
         self._clock.tick("saved")
 
     def send(self, key: str) -> None:
-        """Send the mail; the receiver drops a mail whose key it has seen."""
+        """Send the email; the receiver drops an email whose key it has seen."""
         self._world.act(self.order, key)
         self._clock.tick("sent")
 
 
 def mails_at_every_death(way: Callable) -> tuple[list[str], list[str]]:
-    """Return the orders and the mails that arrived: one order for each moment at which the process is killed, and one without a death."""
+    """Return the orders and the emails that arrived: one order for each moment at which the process is killed, and one without a death."""
     orders, mails = _in_a_new_python("_mails", way)
     return orders, mails
 

@@ -100,6 +100,8 @@ FIELD = [
     (r"\bplay(s|ed)? (on|in|its|their|steps)\b", "ch13", '"sample" or "collect"', "Both play on."),
     (r"\bweigh(s|ed|ing)?\b", "ch21", '"weight"', "V-trace weighs each step."),
     (r"\bsurprises?\b|\bround (a|the) ring\b", "ch21", '"TD error" or "around the ring"', "It goes round the ring."),
+    (r"\b(a|the) mails?\b(?! server)", "ch25", '"an email"', "A step sends a mail."),
+    (r"\bdoubled\b", "ch25", '"duplicated"', "The effect is doubled."),
     (r"\bclones?\b", "ch15", '"the BC policy"', "The clone plays."),
     (r"\b(a|the|its|their|each|of) clones?\b", "ch15", '"the BC policy"', "The clone plays."),
     (r"(?<!\\)\blogs?\b(?![- ]prob)", "ch15", '"dataset"', "A log never answers."),
