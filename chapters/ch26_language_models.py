@@ -4,15 +4,15 @@ r"""
 
 A language model learns from its own completions, on your laptop.
 
-*About 115 minutes · builds on [Chapter 4](ch04_scheduling.ipynb), [Chapter 5](ch05_faults.ipynb) and [Chapter 10](ch10_actor_learner.ipynb)*
+*About 115 minutes · builds on [Chapter 4](ch04_scheduling.ipynb), [Chapter 5](ch05_faults.ipynb), and [Chapter 10](ch10_actor_learner.ipynb)*
 
 **What you will be able to do**
 
-- let a transformer write many answers at once, with a cache, and keep what the learner needs;
-- write GRPO from its paper: advantages within a group, the clipped loss, the distance from a reference;
-- check answers in workers that may hang, and send weights to the writers by version;
-- say what long and stale answers cost, and see a model cheat its reward;
-- name the roles of verl and OpenRLHF, and find each in your own program.
+- generate a batch of completions with a transformer and a KV cache, and record what the learner needs;
+- write GRPO from its paper: group-relative advantages, the clipped loss, and the KL penalty;
+- check completions in workers that may hang, and send versioned weights to rollout workers;
+- measure what long and stale completions cost, and find a reward's loopholes before a model does;
+- find your own program's parts in verl and OpenRLHF.
 """
 
 # %%
@@ -29,101 +29,103 @@ import torch
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from coursekit import begin, budget, check, hint, passed, progress, quiz, solution, warm_up
-from coursekit.given.ch26_language_models import exact, rises
-from coursekit.given.sorter import DIGITS, END, PAD, Block, Transformer, imitate, prompts, texts
+from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, warm_up
+from coursekit.given.ch26_language_models import ascending, exact
+from coursekit.given.sorter import DIGITS, END, PAD, Block, Transformer, random_prompts, supervised, texts
 
 begin("ch26_language_models")
 
 # %%
 ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
-torch.set_num_threads(1)  # the model is tiny, and the writers need the other core
+torch.set_num_threads(1)  # the model is tiny, and the rollout workers need the other core
 warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
-A hundred and fifteen minutes with all six exercises.
-With only eighty, give `generate` away and let pairs write `train_grpo`.
-Learners who know PPO recognise most of `grpo_loss`: spend the time you gain on reward hacking, which is what a room remembers.
+The run sheet plans 115 minutes, with `hacked` as homework.
+If you have only eighty, give `generate` away, and let pairs write `train_grpo`.
+Learners who know PPO recognize most of `grpo_loss`, so spend the time that you gain on reward hacking, which is what a class remembers.
 """
 
 # %% [markdown]
 r"""
 ## A model of 59,000 weights is a language model, too
 
-Many of the programs that use Ray for reinforcement learning today teach language models; verl and OpenRLHF are two of them.
-Here you write such a program, with all its parts.
-Only the model is small: you make it yourself and download nothing.
+Many programs that use Ray for reinforcement learning train language models; verl and OpenRLHF are two of them.
+In this chapter, you write such a program with all its parts, and only the model is small.
 
-Its language has twelve symbols: ten digits, `=` and the full stop.
-A **prompt** is `53921=`; the right **answer** is `12359.`, the same digits in order.
-A symbol is a *token*, a number from 0 to 11; a thirteenth, PAD, fills a row after its answer has ended.
+Its vocabulary has twelve symbols: ten digits, `=`, and the period.
+A **prompt** is `53921=`.
+The correct [**completion**](../docs/glossary.md#completion) is `12359.`, the same digits, sorted.
+Each symbol is a *token*, numbered 0 to 11.
+A thirteenth token, PAD, fills the rest of a row after its completion has ended.
 
-The model is a transformer, like the large ones: it reads tokens and scores what may come next.
-This is what happens in each of its two layers:
+The model is a transformer: it reads tokens and returns *logits*, a score for each possible next token.
+Here is what each of its two layers does:
 """
 
 # %% tags=["demo"]
 print(inspect.getsource(Block.forward))
-print(f"weights in all: {sum(part.numel() for part in Transformer().parameters())}")
+print(f"weights in all: {sum(part.numel() for part in Transformer().parameters()):,}")
 
 # %% [markdown]
 r"""
-A fresh model writes noise.
-First it *imitates*: it sees prompts with their right answers, and each step makes the right next token a little more likely.
-That is supervised learning, and large language models begin the same way, with far more text.
+An untrained model generates noise, so it first learns from prompts with their correct completions: each step makes the correct next token a little more likely.
+This is [supervised fine-tuning](../docs/glossary.md#supervised-fine-tuning) (SFT).
 
-**Predict:** after 45 steps, how many of its answers are right to the last digit?
+**Predict:** after 45 steps, each on 256 new examples, what percentage of its completions is correct to the last digit?
 """
 
 # %%
-*losses, taught = imitate(steps=45, seed=0)
-START = taught.weights()
+predict("accuracy_after_sft", ...)  # %
+
+# %%
+*losses, tuned = supervised(steps=45, seed=0)
+START = tuned.weights()
 print(f"loss of the first step: {losses[0]:.2f}, of the last: {losses[-1]:.2f}")
 
 # %% [markdown]
 r"""
-The losses don't tell; you will see as soon as it can write.
+The loss is about single tokens, so it doesn't answer the question; you'll see the answer once the model can generate.
 
-## A cache remembers what was read
+## A KV cache saves reading the text again
 
-A model writes one token at a time: it reads the text so far, scores what may come next, and draws one token.
-Reading the whole text again for every token would be a waste.
-What a layer makes of earlier tokens does not depend on later ones, so each layer keeps their *keys and values*: the **cache**.
-In the code above, `past` is the cache of one layer, and it grows by one token with every call.
+A language model generates one token at a time: it reads the text so far, computes logits, and samples one token.
+What a layer computes for a token depends only on that token and earlier ones.
+So the model needn't read the whole text again, if each layer keeps the *keys and values* of the tokens so far: the [**KV cache**](../docs/glossary.md#kv-cache), `past` in the code above.
 
-- `scores, cache = model(tokens)` reads prompts, shape [B, T], and returns scores of shape [B, T, 12] and a cache.
-- `scores, cache = model(tokens, cache)` reads one more token of each row, ended or not, shape [B, 1].
+- `logits, cache = model(tokens)` reads prompts of shape [B, T], and returns logits of shape [B, T, 12] and a cache.
+- `logits, cache = model(tokens, cache)` reads one more token for each row, shape [B, 1], whether or not that row's completion has ended.
 
-`scores[:, -1]` is about the token that comes next.
+`logits[:, -1]` are the logits of the next token.
 
-Write `generate`.
-It writes an answer to each of B prompts at the same time, since a batch costs far less than its rows one by one.
-It draws from the softmax of the scores, with the generator `rng`, and notes $\log \pi$ of what it drew.
-An answer ends with END, the token of the full stop, which belongs to it.
-The rest of its row is PAD, where `logp` is 0.
-`generate` stops when all answers have ended, or after `limit` tokens.
+Write `generate`, which generates a completion for each of B prompts, all at once, because a batch costs far less than running its rows one by one.
+
+- Sample each token from the softmax of the logits, using `rng`, and record $\log \pi$ of the sampled token.
+- A completion ends with END, the period, which counts as its last token.
+- The rest of its row is PAD, where `logp` is 0.
+- Stop when all completions have ended, or after `limit` tokens.
 """
 
 
 # %%
 @torch.no_grad()
-def generate(model, asked, limit, rng):
-    """Return {"answers": tokens, "logp": log π of each}, both of shape [B, T] with T <= limit; `rng` is a torch.Generator."""
+def generate(model, prompts, limit, rng):
+    """Return {"completions": tokens, "logp": log π of each token}, both of shape [B, T] with T <= limit; `rng` is a torch.Generator."""
     ### BEGIN SOLUTION
-    running, answers, logps = torch.ones(len(asked), dtype=bool), [], []
-    scores, cache = model(asked)
+    running, completions, logps = torch.ones(len(prompts), dtype=bool), [], []
+    logits, cache = model(prompts)
     while True:
-        logp = torch.log_softmax(scores[:, -1], -1)
-        drawn = torch.multinomial(logp.exp(), 1, generator=rng)
-        token = torch.where(running, drawn[:, 0], PAD)
-        answers.append(token)
-        logps.append(torch.where(running, logp.gather(1, drawn)[:, 0], 0.0))
+        logp = torch.log_softmax(logits[:, -1], -1)
+        sampled = torch.multinomial(logp.exp(), 1, generator=rng)
+        token = torch.where(running, sampled[:, 0], PAD)
+        completions.append(token)
+        logps.append(torch.where(running, logp.gather(1, sampled)[:, 0], 0.0))
         running = running & (token != END)
-        if len(answers) == limit or not running.any():
-            return {"answers": torch.stack(answers, 1), "logp": torch.stack(logps, 1)}
-        scores, cache = model(token[:, None], cache)
+        if len(completions) == limit or not running.any():
+            return {"completions": torch.stack(completions, 1), "logp": torch.stack(logps, 1)}
+        logits, cache = model(token[:, None], cache)
     ### END SOLUTION
 
 
@@ -132,31 +134,36 @@ check("generate", generate)
 
 # %% [markdown] tags=["solution"]
 r"""
-Rows that have ended still cost time: the model reads them with the others, as PAD.
-vLLM and SGLang, the engines of the large frameworks, replace a row with the next prompt as soon as it ends: *continuous batching*.
+Rows that have ended still cost time, because the model reads their PAD along with the other rows.
+vLLM and SGLang, the inference engines of the large frameworks, give the slot of a finished row to the next prompt.
 """
 
 # %%
-LIMIT = 16  # tokens of an answer, at most
+MAX_TOKENS = 16  # of a completion
 
 
-def asked_and_answered(model, count, seed=0):
-    """Return prompts and the model's answers to them, as strings."""
-    asked = prompts(count, np.random.default_rng(seed))
-    made = generate(model, asked, LIMIT, torch.Generator().manual_seed(seed))
-    return texts(asked), texts(made["answers"])
+def prompts_and_completions(model, count, seed=0):
+    """Return prompts and the model's completions of them, as strings."""
+    prompts = random_prompts(count, np.random.default_rng(seed))
+    generated = generate(model, prompts, MAX_TOKENS, torch.Generator().manual_seed(seed))
+    return texts(prompts), texts(generated["completions"])
 
 
-def share_exact(model):
-    """Return the share of right answers to 500 prompts that are the same every time."""
-    return np.mean([exact(*pair) for pair in zip(*asked_and_answered(model, 500), strict=True)])
+def accuracy(model):
+    """Return the fraction of correct completions, for 500 prompts that are the same every time."""
+    return np.mean([exact(*pair) for pair in zip(*prompts_and_completions(model, 500), strict=True)])
 
 
 # %% tags=["demo"]
 if passed("generate"):
-    for prompt, answer in zip(*asked_and_answered(taught, 5), strict=True):
-        print(prompt, answer, "right" if exact(prompt, answer) else "wrong")
-    print(f"right answers of 500: {share_exact(taught):.0%}")
+    for prompt, completion in zip(*prompts_and_completions(tuned, 5), strict=True):
+        print(prompt, completion, "correct" if exact(prompt, completion) else "wrong")
+    display(measured("accuracy_after_sft", 100 * accuracy(tuned)))
+
+# %% [markdown]
+r"""
+A completion needs six correct tokens, one after the other, so a model that gets most tokens right still gets many completions wrong.
+"""
 
 # %%
 ### BEGIN SOLUTION
@@ -168,52 +175,61 @@ quiz("what_a_cache_saves", what_a_cache_saves)
 
 # %% [markdown]
 r"""
-## The longest answer holds up the batch
+## The longest completion delays the whole batch
 
-The batch is done when its last answer is.
-**Predict:** all right answers have six tokens; how long is the longest of 512?
+A batch is done when its last completion is.
+
+**Predict:** every correct completion has six tokens.
+How many tokens has the longest of 512 completions, if the limit is 16?
 """
+
+# %%
+predict("longest_completion", ...)  # tokens
 
 # %% tags=["demo"]
 if passed("generate"):
-    lengths = np.array([len(answer) for answer in asked_and_answered(taught, 512)[1]])
+    lengths = np.array([len(completion) for completion in prompts_and_completions(tuned, 512)[1]])
     figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
     axes.bar(*np.unique(lengths, return_counts=True), color="#7c3aed")
-    axes.set(xlabel="tokens of an answer", ylabel="answers", yscale="log", title="The last column decides when the batch is done")
-    print(f"mean length {lengths.mean():.1f}, longest {lengths.max()}", end="; ")
-    print(f"{1 - lengths.mean() / lengths.max():.0%} of what the batch wrote is padding")
+    axes.set(xlabel="tokens per completion", ylabel="completions", yscale="log")
+    axes.set_title("The batch is done when its longest completion is")
+    print(f"mean length {lengths.mean():.1f}; {1 - lengths.mean() / lengths.max():.0%} of the batch is padding")
+    display(measured("longest_completion", lengths.max()))
 
 # %% [markdown]
 r"""
-A few answers lose count of their digits, and all the others wait for them.
-Real answers differ more: some take a hundred tokens, some ten thousand.
-Programs limit the length, as ours does, give free places to new prompts, or learn from the finished answers while the writers complete the long ones.
+A few completions run to the limit, and the whole batch waits for them.
+With large models, some completions have a hundred tokens, and some have ten thousand.
+So programs limit the length, as ours does, and use [continuous batching](../docs/glossary.md#continuous-batching): a new prompt takes the slot of a finished completion.
 """
 
 # %% [markdown]
 r"""
-## The group stands in for a critic
+## GRPO compares completions within a group, without a critic
 
-Now let the model learn from its own answers.
-It no longer sees the right ones; a **reward** says 1 for right and 0 for wrong.
-When a program can check the answer, as in sorting, mathematics, or code with tests, this is called a *verifiable reward*.
+From now on, the model learns from its own completions.
+It no longer sees correct ones, only a reward: 1 for a correct completion and 0 for a wrong one.
+A reward that a program can compute, as for sorting, mathematics, or code with tests, is called *verifiable* ([RLVR](../docs/glossary.md#rlvr)).
 
-PPO needs a critic to say how much better than expected an answer was.
-**GRPO**, group relative policy optimisation (Shao et al. 2024), needs none: the model answers each prompt G times, and each answer is compared with its group:
+PPO needs a critic to tell how much better than expected a completion was.
+[**GRPO**](../docs/glossary.md#grpo), group relative policy optimization (Shao et al. 2024), compares G completions of the same prompt instead.
+The [advantage](../docs/glossary.md#advantage) of each one is:
 
 $$\hat A_i = \frac{r_i - \mathrm{mean}(r_1, \ldots, r_G)}{\mathrm{std}(r_1, \ldots, r_G)}$$
 
-All tokens of an answer share its advantage.
-When all rewards of a group are equal, no answer is better, and all advantages are 0.
+All tokens of a completion share its advantage.
+If all rewards of a group are equal, all its advantages must be 0.
+
+Write `group_advantage`, which takes an array of rewards of shape [prompts, G] and returns the advantages in the same shape.
 """
 
 
 # %%
 def group_advantage(rewards):
-    """Return the advantage of each answer within its group, for an array of rewards of shape [prompts, G]."""
+    """Return the advantage of each completion within its group, for an array of rewards of shape [prompts, G]."""
     ### BEGIN SOLUTION
-    centred = rewards - rewards.mean(axis=1, keepdims=True)
-    return centred / (rewards.std(axis=1, keepdims=True) + 1e-6)
+    centered = rewards - rewards.mean(axis=1, keepdims=True)
+    return centered / (rewards.std(axis=1, keepdims=True) + 1e-6)
     ### END SOLUTION
 
 
@@ -222,8 +238,9 @@ check("group_advantage", group_advantage)
 
 # %% [markdown] tags=["solution"]
 r"""
-The small number in the denominator matters only where the deviation is 0, and there the numerator is 0, too.
-A prompt solved once in sixteen tries gives its one right answer an advantage near 4: rare successes push hard.
+If all rewards of a group are equal, the numerator is 0, and the small number in the denominator keeps the quotient at 0.
+A test for a deviation of exactly 0 isn't enough: six rewards of 0.1 have a deviation of about $10^{-17}$, because their mean is rounded, and their advantages come out near 1.
+If one of sixteen completions is correct, its advantage is near 4, so rare successes have a large weight.
 """
 
 # %%
@@ -236,21 +253,22 @@ quiz("nothing_to_learn", nothing_to_learn)
 
 # %% [markdown]
 r"""
-## The loss clips, and pays for the distance from a reference
+## The GRPO loss clips the ratio and penalizes distance from a reference
 
-Here $r_{i,t}$ is the ratio, not a reward; it and the clip are those of [chapter 10](ch10_actor_learner.ipynb), for each token.
-New is a price for moving away from a **reference**: a frozen copy of the model that began.
-A reward knows only what it checks; the reference knows what the model learned before.
-The price estimates the KL divergence, which says how far apart two distributions lie, and is never negative (equation 4 of the paper):
+In this section, $r_{i,t}$ isn't a reward but the *importance ratio*, $\pi_\theta / \pi_{\theta_{old}}$.
+Both the ratio and the clip are those of [Chapter 10](ch10_actor_learner.ipynb), applied to each token.
+What's new is the [KL penalty](../docs/glossary.md#kl-penalty) for moving away from the [**reference model**](../docs/glossary.md#reference-model), a frozen copy of the initial model.
+It estimates $KL(\pi_\theta \,\|\, \pi_{ref})$ with equation 4 of the paper, which Schulman calls k3:
 
-$$D_{i,t} = e^{d} - d - 1 \qquad \text{with} \qquad d = \log \pi_{ref}(a_{i,t}) - \log \pi_\theta(a_{i,t})$$
+$$D_{i,t} = e^{d} - d - 1 \qquad \text{with} \qquad d = \log \pi_{ref}(o_{i,t}) - \log \pi_\theta(o_{i,t})$$
 
-Each answer $i$ has $|o_i|$ tokens, and the objective, equation 3, averages first over the tokens of an answer, then over the answers:
+Completion $i$ has the $|o_i|$ tokens $o_{i,t}$.
+The objective, equation 3, averages first over the tokens of a completion, and then over the completions:
 
 $$J(\theta) = \frac{1}{B} \sum_{i} \frac{1}{|o_i|} \sum_{t} \Bigl[\min\bigl(r_{i,t} \hat A_i,\ \mathrm{clip}(r_{i,t}, 1 - \epsilon, 1 + \epsilon) \hat A_i\bigr) - \beta D_{i,t}\Bigr]$$
 
-The loss is its negative.
-`mask` is 1 at the tokens of an answer, and 0 at its padding.
+Write `grpo_loss`, which returns the negative of $J$.
+`mask` is 1 at the tokens of a completion, and 0 at its padding.
 """
 
 
@@ -271,9 +289,17 @@ check("grpo_loss", grpo_loss)
 
 # %% [markdown] tags=["solution"]
 r"""
-Average over all tokens at once, and a long answer counts more than a short one.
-Average within each answer first, and each token of a long answer counts less.
-Both are in use, and papers argue about the choice, which verl calls `loss_agg_mode`.
+On completions of the current model, the *value* of k3 is an unbiased estimate of $KL(\pi_\theta \,\|\, \pi_{ref})$.
+Its *gradient* isn't: on average, it's the gradient of $KL(\pi_{ref} \,\|\, \pi_\theta)$, the divergence in the other direction.
+"""
+
+# %% [markdown]
+r"""
+Most variants change a line or two of yours:
+
+- **Dr. GRPO** (Liu et al. 2025) divides neither by the standard deviation nor by a completion's length, because both divisions bias the gradient.
+- **DAPO** (Yu et al. 2025) averages over all tokens of the batch, drops groups of equal rewards, and raises the clip's upper bound, so that the *entropy* (the policy's randomness) falls more slowly.
+- **β = 0**, as in DAPO, needs no reference model.
 """
 
 # %%
@@ -286,47 +312,48 @@ quiz("whose_logp", whose_logp)
 
 # %% [markdown]
 r"""
-A batch is a dict of tensors: `asked`, `answers`, `logp` from when they were written, and `advantages`.
-`learn` takes one step on it, and reports how far the model is from its reference and the share of tokens whose ratio has left the band $1 \pm \epsilon$.
+A batch is a dict of tensors: `prompts`, `completions`, their `logp` from the time of generation, and `advantages`.
+`learn` takes one optimizer step on it and returns two means over the tokens: the KL estimate, and the fraction of tokens whose ratio is outside the band $1 \pm \epsilon$.
 """
 
 
 # %%
-def logp_of(model, asked, answers):
-    """Return log π of each token of the answers, shape [B, T]: the whole text is read at once, since it is known."""
-    scores, _ = model(torch.cat([asked, answers], 1)[:, :-1])
-    logp = torch.log_softmax(scores[:, asked.shape[1] - 1 :], -1)
-    return logp.gather(-1, answers.clamp(max=END)[..., None])[..., 0]
+def logp_of(model, prompts, completions):
+    """Return log π of each token of the completions, shape [B, T], from a single call: all tokens are known."""
+    logits, _ = model(torch.cat([prompts, completions], 1)[:, :-1])
+    logp = torch.log_softmax(logits[:, prompts.shape[1] - 1 :], -1)
+    return logp.gather(-1, completions.clamp(max=END)[..., None])[..., 0]
 
 
 # %%
 def learn(model, reference, optimizer, batch):
     """Take one step of the optimizer; return {"kl": ..., "outside": ...}."""
-    logp = logp_of(model, batch["asked"], batch["answers"])
+    logp = logp_of(model, batch["prompts"], batch["completions"])
     with torch.no_grad():
-        ref_logp = logp_of(reference, batch["asked"], batch["answers"])
-    mask = (batch["answers"] != PAD).float()
+        ref_logp = logp_of(reference, batch["prompts"], batch["completions"])
+    mask = (batch["completions"] != PAD).float()
     optimizer.zero_grad()
     grpo_loss(logp, batch["logp"], ref_logp, batch["advantages"], mask).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
-    gone, d = (logp - batch["logp"]).exp() - 1, ref_logp - logp
-    means = {"kl": d.exp() - d - 1, "outside": (gone.abs() > 0.2).float()}
+    change, d = (logp - batch["logp"]).exp() - 1, ref_logp - logp
+    means = {"kl": d.exp() - d - 1, "outside": (change.abs() > 0.2).float()}
     return {name: float((each.detach() * mask).sum() / mask.sum()) for name, each in means.items()}
 
 
 # %% [markdown]
 r"""
-## What checks an answer may hang
+## Code that checks a completion may hang
 
-Sorted digits are checked in a microsecond.
-Answers that are programs have to be *run*; some never end, and some catch every attempt to interrupt them.
-So rewards come from workers, with a time limit, and an answer without a reward by then gets 0.
+If a completion is a program, the check must *run* it, and some programs never end or catch every interrupt.
+So workers compute the rewards under a time limit.
 
-`verify(prompt, answer)` returns a number.
-Each of the `batches` is a list of (prompt, answer) pairs.
-Start one task for each batch, and wait until all are done or `seconds` have passed.
-For a late batch, return a 0 for each of its pairs, and stop the task: it would keep its CPU forever ([chapter 5](ch05_faults.ipynb)).
+Write `reward_workers`, which takes a function `verify(prompt, completion)` that returns a number, a list `batches`, and a limit in `seconds`.
+Each batch is a list of (prompt, completion) pairs.
+
+- Check all batches in parallel, and wait until all are done or `seconds` have passed.
+- For each batch, return a list of rewards, in the order of its pairs; for a late batch, return a 0 for each pair.
+- Stop each late task, which would otherwise keep its CPU ([Chapter 5](ch05_faults.ipynb)).
 """
 
 
@@ -348,49 +375,51 @@ check("reward_workers", reward_workers)
 
 # %% [markdown] tags=["solution"]
 r"""
-One task for each *pair* would lose fewer rewards to a hanging one, at the price of a call for each answer (chapter 1).
-`force=True` ends the worker's process; the interrupt of a plain `ray.cancel` is no help against code that catches it or never returns to Python.
+With one task per *pair*, a completion that hangs would cost only its own reward, but each completion would pay the overhead of a call (Chapter 1).
+`force=True` kills the worker process.
+The interrupt that a plain `ray.cancel` sends doesn't help against code that catches it or blocks outside of Python.
 """
 
 # %% [markdown]
 r"""
-## Writers, reward workers, a learner
+## Rollout workers, reward workers, and a learner
 
-![The learner in your notebook puts versions of its weights into the object store; two writers with a cache read them and send answers back; reward workers turn answers into rewards; a frozen reference stands beside the learner](../img/ch26_language_models.svg)
+![The learner in your notebook puts versions of its weights into the object store; two rollout workers read them and send completions back; reward workers turn completions into rewards; next to the learner is the frozen reference model](../img/ch26_language_models.svg)
 
-A **writer** is to a language model what a sampler is to a game.
-It notes the version of the weights it writes with.
+A **rollout worker** generates completions and records the version of the weights that it used.
 """
 
 
 # %%
-PROMPTS, COPIES, MINIBATCHES = 32, 16, 4  # prompts of an iteration, answers to each (G), steps of the learner
+PROMPTS, GROUP_SIZE, MINIBATCHES = 32, 16, 4  # prompts per iteration, completions per prompt (G), learner steps
 LEARNING_RATE = 1e-3
 
 
-class Writer:
-    """Writes answers with the weights that it received last. `ray.remote` makes it an actor."""
+# %%
+class RolloutWorker:
+    """Generates completions with the weights that it received last. `ray.remote` makes it an actor."""
 
     def __init__(self, seed):
         torch.set_num_threads(1)
         self.model, self.rng = Transformer(), torch.Generator().manual_seed(seed)
 
     def set_weights(self, version, weights):
-        """Write with these from now on."""
+        """Use these weights from now on."""
         self.version = version
         self.model.load(weights)
 
-    def write(self, asked, copies):
-        """Return `copies` answers to each prompt, as a batch."""
-        asked = asked.repeat_interleave(copies, 0)
-        return {"asked": asked, **generate(self.model, asked, LIMIT, self.rng), "version": self.version}
+    def generate(self, prompts, group_size):
+        """Return a batch with `group_size` completions of each prompt."""
+        prompts = prompts.repeat_interleave(group_size, 0)
+        version = torch.full((len(prompts),), self.version)
+        return {"prompts": prompts, "version": version, **generate(self.model, prompts, MAX_TOKENS, self.rng)}
 
 
 # %%
 @contextmanager
-def writers(count, seed):
-    """Yield writers as actors, and end them with the block."""
-    actors = [ray.remote(Writer).remote(1000 * seed + i) for i in range(count)]
+def rollout_workers(count, seed):
+    """Yield rollout workers as actors, and stop them at the end of the block."""
+    actors = [ray.remote(RolloutWorker).remote(1000 * seed + i) for i in range(count)]
     try:
         ray.get([actor.__ray_ready__.remote() for actor in actors])
         yield actors
@@ -401,10 +430,10 @@ def writers(count, seed):
 
 # %%
 def joined(parts):
-    """Return the rows of several batches as one, padded to the longest answer."""
-    width = max(part["answers"].shape[1] for part in parts)
-    fill = {"asked": lambda x: x, "answers": partial(padded, width, PAD), "logp": partial(padded, width, 0.0)}
-    return {name: torch.cat([grow(part[name]) for part in parts]) for name, grow in fill.items()}
+    """Return the rows of several batches as one batch, padded to the longest completion."""
+    width = max(part["completions"].shape[1] for part in parts)
+    fill = {"completions": partial(padded, width, PAD), "logp": partial(padded, width, 0.0)}
+    return {name: torch.cat([fill.get(name, lambda x: x)(part[name]) for part in parts]) for name in parts[0]}
 
 
 def padded(width, value, rows):
@@ -413,9 +442,14 @@ def padded(width, value, rows):
 
 
 # %%
+def pairs_of(batch):
+    """Return the (prompt, completion) pairs of a batch, as strings."""
+    return list(zip(texts(batch["prompts"]), texts(batch["completions"]), strict=True))
+
+
 def rewards_for(batch, verify, seconds=60):
     """Return the rewards of a batch as an array of shape [B], from four tasks."""
-    pairs = list(zip(texts(batch["asked"]), texts(batch["answers"]), strict=True))
+    pairs = pairs_of(batch)
     size = -(-len(pairs) // 4)
     parts = [pairs[start : start + size] for start in range(0, len(pairs), size)]
     return np.concatenate(reward_workers(verify, parts, seconds))
@@ -424,55 +458,56 @@ def rewards_for(batch, verify, seconds=60):
 # %%
 def minibatches(batch, rng):
     """Yield MINIBATCHES parts of a batch, in a new order."""
-    for rows in np.array_split(rng.permutation(len(batch["asked"])), MINIBATCHES):
+    for rows in np.array_split(rng.permutation(len(batch["prompts"])), MINIBATCHES):
         yield {name: column[torch.from_numpy(rows)] for name, column in batch.items()}
 
 
-def report(batch, rewards, learned):
-    """Return one point of a curve: means over the batch, and how the last step went."""
-    pairs = list(zip(texts(batch["asked"]), texts(batch["answers"]), strict=True))
-    right, length = np.mean([exact(*pair) for pair in pairs]), np.mean([len(answer) for _, answer in pairs])
-    return {"reward": float(np.mean(rewards)), "exact": right, "length": length, "sample": pairs[0], **learned}
+def report(version, batch, rewards, learned):
+    """Return one point of a curve: how many versions older the batch is, means over it, and how the last step went."""
+    pairs, tokens = pairs_of(batch), (batch["completions"] != PAD).sum()
+    point = {"lag": version - float(batch["version"].float().mean()), "reward": float(np.mean(rewards))}
+    point |= {"exact": np.mean([exact(*pair) for pair in pairs]), "entropy": float(-batch["logp"].sum() / tokens)}
+    return point | {"length": np.mean([len(each) for _, each in pairs]), "sample": pairs[0], **learned}
 
 
 # %% [markdown]
 r"""
 Write `train_grpo`.
-It makes a model, a frozen reference and Adam with our learning rate, starts two `writers`, and in each iteration:
+It creates a model from `weights`, a frozen reference, and an Adam optimizer with our learning rate, and it starts two `rollout_workers`.
+Then, in each iteration:
 
-1. Put the weights into the store once, and send every writer the *version*, which is the iteration's number, and the object reference.
-2. Let both writers write at the same time: each gets half of PROMPTS new prompts, and writes COPIES answers to each.
-3. Join the parts, get the rewards with `rewards_for`, and turn them into a float32 column `advantages`, one for each answer.
-   The answers to one prompt are neighbours, so `rewards.reshape(-1, COPIES)` has a group in each row.
-4. `learn` from every minibatch, and append `report(batch, rewards, learned)` to `curve`; `learned` is what the last `learn` returned.
+1. Send both workers the current weights, and the iteration's number as their *version*.
+2. Have both workers generate at the same time: each gets half of PROMPTS new prompts and generates GROUP_SIZE completions per prompt.
+3. Join the two parts, get the rewards with `rewards_for`, and add a tensor `advantages` to the batch, with one number per completion.
+   `rewards.reshape(-1, GROUP_SIZE)` has one group per row.
+4. Call `learn` on each minibatch, and append `report(version, batch, rewards, learned)` to `curve`, where `learned` is what the last `learn` returned.
 
-Prompts and minibatches come from one NumPy generator with your seed.
-The check begins with a model that sorts, badly, by a secret order of the digits, and rewards that order alone.
-Any answer also earns the first three digits of its prompt, as a number, which makes no difference within a group.
-It tries up to three seeds.
+The check starts with a model that sorts, badly, by a secret order of the digits, and it rewards only that order.
+Every completion also earns a bonus, the first three digits of its prompt read as a number, which cancels out within a group.
+The check tries up to three seeds, which may take more than 20 seconds.
 """
 
 
 # %%
 def train_grpo(weights, verify, seed, iterations):
-    """Return {"weights": those after learning, "curve": [report of each iteration]}; `verify` rewards an answer."""
+    """Return {"weights": the trained weights, "curve": [report of each iteration]}; `verify` gives the rewards."""
     ### BEGIN SOLUTION
     model, reference = Transformer(weights), Transformer(weights)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
     rng, curve = np.random.default_rng(seed), []
-    with writers(2, seed) as actors:
+    with rollout_workers(2, seed) as actors:
         for version in range(iterations):
             ref = ray.put(model.weights())
             for actor in actors:
                 actor.set_weights.remote(version, ref)
-            parts = [actor.write.remote(prompts(PROMPTS // 2, rng), COPIES) for actor in actors]
+            parts = [actor.generate.remote(random_prompts(PROMPTS // 2, rng), GROUP_SIZE) for actor in actors]
             batch = joined(ray.get(parts))
             rewards = rewards_for(batch, verify)
-            advantages = group_advantage(rewards.reshape(-1, COPIES)).ravel()
+            advantages = group_advantage(rewards.reshape(-1, GROUP_SIZE)).ravel()
             batch["advantages"] = torch.tensor(advantages, dtype=torch.float32)
             for minibatch in minibatches(batch, rng):
                 learned = learn(model, reference, optimizer, minibatch)
-            curve.append(report(batch, rewards, learned))
+            curve.append(report(version, batch, rewards, learned))
     return {"weights": model.weights(), "curve": curve}
     ### END SOLUTION
 
@@ -482,186 +517,246 @@ check("train_grpo", train_grpo)
 
 # %% [markdown] tags=["solution"]
 r"""
-The optimizer never touches `reference`, so it stays as it was.
-Compute the advantages before you cut the batch into minibatches: a shuffled minibatch holds pieces of many groups.
+The optimizer updates only `model`, so `reference` stays as it was.
+Compute the advantages before you split the batch: a shuffled minibatch holds parts of many groups.
 """
 
 # %% [markdown]
 r"""
-**Predict:** where will the share of right answers be after this many iterations, and will every iteration be better than the one before?
+**Predict:** the next cell trains for 80 iterations (6 in quick mode).
+What percentage of 500 completions is correct at the end?
+"""
+
+# %%
+predict("accuracy_after_grpo", ...)  # %
+
+# %% [markdown]
+r"""
+This takes about 20 seconds.
 """
 
 # %% tags=["demo"]
 if passed("train_grpo"):
     start = time.perf_counter()
-    run = train_grpo(START, exact, seed=1, iterations=budget(full=120, quick=6))
-    print(f"{len(run['curve'])} iterations in {time.perf_counter() - start:.0f} s", end="; right answers of 500 ")
-    print(f"before: {share_exact(Transformer(START)):.0%}, after: {share_exact(Transformer(run['weights'])):.0%}")
+    run = train_grpo(START, exact, seed=1, iterations=budget(full=80, quick=6))
+    print(f"{len(run['curve'])} iterations in {time.perf_counter() - start:.0f} s")
+    print(f"largest lag, in versions: {max(point['lag'] for point in run['curve']):g}")
+    display(measured("accuracy_after_grpo", 100 * accuracy(Transformer(run["weights"]))))
 
 # %% tags=["demo"]
 if passed("train_grpo"):
-    figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), constrained_layout=True)
-    for ax, name, colour in zip(axes, ["exact", "kl"], ["#059669", "#d97706"], strict=True):
-        ax.plot([point[name] for point in run["curve"]], color=colour)
-        ax.set(xlabel="iteration", title={"exact": "right answers", "kl": "distance from the reference"}[name])
+    figure, axes = plt.subplots(1, 3, figsize=(9, 2.6), constrained_layout=True)
+    titles = {"exact": "fraction correct", "kl": "KL from the reference", "entropy": "entropy per token"}
+    for ax, (name, title), color in zip(axes, titles.items(), ["#059669", "#d97706", "#7c3aed"], strict=True):
+        ax.plot([point[name] for point in run["curve"]], color=color)
+        ax.set(xlabel="iteration", title=title)
 
 # %% [markdown]
 r"""
-The share rises, with setbacks, and the model never saw a right answer unless it wrote one itself.
-The distance from the reference is small, with spikes: each point is one minibatch, in which a few tokens that became unlikely weigh heavily.
+The fraction of correct completions rises, with setbacks, although nobody showed the model a correct one.
+The KL estimate has spikes, because each point is a single minibatch, in which a few tokens can dominate the mean.
+As the entropy falls, more and more groups have equal rewards and teach nothing.
 """
 
 # %% [markdown]
 r"""
-## Stale answers are clipped, and teach less
+## Stale completions are off-policy, and the clip limits only part of that
 
-While writers and learner wait for each other, part of the machine rests.
-Let the writers go on, and they write with old weights: their answers are *stale*.
+If rollout workers don't wait for the learner, they generate with old weights, and their completions are *off-policy*.
+The [staleness](../docs/glossary.md#staleness) of a batch is the learner's version minus its own.
 
-**Predict:** the next cell learns from one batch of answers again and again.
-What share of its tokens has left the band after one step, and after sixteen?
+The next cell keeps the batch of version 0, trains on new batches, and compares the old batch with each new version.
+
+**Predict:** the learner is four versions ahead.
+What percentage of the old batch's tokens is outside the band $1 \pm \epsilon$?
 """
 
-# %% tags=["demo"]
-if passed("generate") and passed("grpo_loss") and passed("group_advantage"):
-    model, reference, writer = Transformer(START), Transformer(START), Writer(seed=0)
-    writer.set_weights(0, START)
-    batch = writer.write(prompts(PROMPTS, np.random.default_rng(0)), COPIES)
-    pairs = zip(texts(batch["asked"]), texts(batch["answers"]), strict=True)
-    rewards = np.array([exact(*pair) for pair in pairs]).reshape(-1, COPIES)
-    batch["advantages"] = torch.tensor(group_advantage(rewards).ravel(), dtype=torch.float32)
-    optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE)
-    outside = [100 * learn(model, reference, optimizer, batch)["outside"] for _ in range(17)]
+# %%
+predict("outside_the_band", ...)  # %
+
+
+# %%
+def drift(model, batch):
+    """Return the percentages of tokens outside the band, in all and with a gradient, and the largest ratio where A < 0."""
+    with torch.no_grad():
+        logp = logp_of(model, batch["prompts"], batch["completions"])
+    real = batch["completions"] != PAD
+    ratio, a = (logp - batch["logp"]).exp()[real], batch["advantages"][:, None].expand_as(real)[real]
+    outside = (ratio - 1).abs() > 0.2
+    counts = outside & (((a > 0) & (ratio < 1)) | ((a < 0) & (ratio > 1)))  # the clip doesn't apply to these
+    return [100 * float(outside.float().mean()), 100 * float(counts.float().mean()), float((ratio * (a < 0)).max())]
+
 
 # %% tags=["demo"]
-if passed("generate") and passed("grpo_loss") and passed("group_advantage"):
+if passed("generate") and passed("group_advantage") and passed("grpo_loss"):
+    model, reference, worker = Transformer(START), Transformer(START), RolloutWorker(seed=0)
+    optimizer, rng = torch.optim.Adam(model.parameters(), LEARNING_RATE), np.random.default_rng(0)
+    old, by_lag = None, {}
+    for version in range(1 + budget(full=12, quick=4)):
+        worker.set_weights(version, model.weights())
+        batch = worker.generate(random_prompts(PROMPTS, rng), GROUP_SIZE)
+        rewards = np.array([exact(*pair) for pair in pairs_of(batch)]).reshape(-1, GROUP_SIZE)
+        batch["advantages"] = torch.tensor(group_advantage(rewards).ravel(), dtype=torch.float32)
+        old = old or batch
+        by_lag[version - int(old["version"][0])] = drift(model, old)
+        for minibatch in minibatches(batch, rng):
+            learn(model, reference, optimizer, minibatch)
+    display(measured("outside_the_band", by_lag[4][0]))
+
+# %% tags=["demo"]
+if passed("generate") and passed("group_advantage") and passed("grpo_loss"):
+    outside, with_gradient, largest = zip(*by_lag.values(), strict=True)
     figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
-    axes.plot(outside, "o-", color="#059669")
-    axes.set(xlabel="steps since the answers were written", ylabel="% of tokens", title="Tokens whose ratio has left 1 ± ε");
+    axes.plot(by_lag, outside, "o-", color="#059669", label="ratio outside 1 ± ε")
+    axes.plot(by_lag, with_gradient, "o-", color="#d97706", label="of these, with a gradient")
+    axes.set(xlabel="staleness in versions", ylabel="% of tokens", title="An old batch moves away from the model")
+    axes.legend()
+    print(f"largest ratio of a token with a negative advantage: {max(largest):.1f}")
 
 # %% [markdown]
 r"""
-A single step takes many tokens outside, and their share then grows slowly.
-A token that its advantage has pushed out pushes no further: the clip keeps stale answers from doing harm, and so from teaching much.
-So programs that let writers run ahead limit the lead to a few versions and throw away older answers.
-That is why your writers note the version.
+One version, which is four optimizer steps, already moves many tokens out of the band.
+For most of them, the clip removes the gradient, because the ratio has moved in the direction in which the advantage pushes it.
+So stale completions teach less.
+
+The orange tokens moved the other way, and the clip doesn't apply to them.
+If $A < 0$, such a token's weight is its ratio, which has no upper bound.
+There are two common remedies:
+
+- *Dual clip* (Ye et al. 2020) bounds the weight where $A < 0$.
+- [Truncated importance sampling](../docs/glossary.md#truncated-importance-sampling) multiplies a token's loss by its probability under the learner divided by that under the rollout worker, cut off at a constant.
+  It's also used against the *mismatch* of two engines, which compute slightly different $\log \pi$ from the same weights.
+
+Programs also limit the staleness, and drop or wait for whatever is older, which is why your workers record the version.
 """
 
 # %% [markdown]
 r"""
-## In turn on the same CPUs, or side by side
+## Colocated on the same CPUs, or disaggregated side by side
 
-Writing and learning can share the same processors *in turn*, or have their own *side by side*.
-The frameworks call the first **colocated** and the second **disaggregated**; both are placement groups ([chapter 4](ch04_scheduling.ipynb)).
+Generation and learning can take turns on the same devices ([**colocated**](../docs/glossary.md#colocated)) or run at the same time, each on its own (**disaggregated**).
+Both are [placement groups](../docs/glossary.md#placement-group) (Chapter 4); here, a bundle of one CPU stands for a set of GPUs.
 
-Colocated, nothing is stale, and each part rests while the other works.
-Side by side, writers write the next answers while the learner learns from the last ones, which are one version old.
-Here a bundle of one CPU stands for a set of GPUs.
+In a colocated program, each part sits idle while the other works, and a batch is stale only by the optimizer steps since the iteration began.
+In a disaggregated one, the rollout worker generates the next batch while the learner learns from the last one.
 """
 
 
 # %%
-class Worker(Writer):
-    """Writes, and can learn as well."""
+class Learner(RolloutWorker):
+    """Learns from batches. It stands in for the loop in your notebook."""
 
-    def study(self, steps):
-        """Take steps on a batch; return nothing that matters: only the time counts here."""
-        asked = prompts(128, np.random.default_rng(0))
-        batch = {**generate(self.model, asked, LIMIT, self.rng), "asked": asked, "advantages": torch.ones(128)}
-        optimizer = torch.optim.Adam(self.model.parameters(), LEARNING_RATE)
-        for _ in range(steps):
-            learn(self.model, self.model, optimizer, batch)
+    def update(self, batch):
+        """Take MINIBATCHES steps on a batch; return the new version, the new weights, and the batch's staleness."""
+        staleness = self.version - int(batch["version"][0])
+        optimizer, reference = torch.optim.Adam(self.model.parameters(), LEARNING_RATE), Transformer(START)
+        batch = {**batch, "advantages": torch.ones(len(batch["prompts"]))}  # only the time counts here
+        for minibatch in minibatches(batch, np.random.default_rng(0)):
+            learn(self.model, reference, optimizer, minibatch)
+        self.version += 1
+        return self.version, self.model.weights(), staleness
 
 
 # %%
-def seconds_of(bundles, iterations):
-    """Return the seconds of an iteration for a writer in the first bundle and a learner in the last."""
+def timed(worker, learner, iterations, ahead):
+    """Return the seconds per iteration and the staleness of the last batch; `ahead` starts a batch before the new weights exist."""
+    prompts, start = random_prompts(PROMPTS, np.random.default_rng(0)), time.perf_counter()
+    batch = worker.generate.remote(prompts, GROUP_SIZE)
+    for _ in range(iterations):
+        version, weights, staleness = learner.update.options(num_returns=3).remote(batch)
+        if ahead:
+            batch = worker.generate.remote(prompts, GROUP_SIZE)
+        worker.set_weights.remote(version, weights)  # waits for the update
+        if not ahead:
+            batch = worker.generate.remote(prompts, GROUP_SIZE)
+    last, seconds = ray.get(staleness), (time.perf_counter() - start) / iterations
+    ray.get(batch)
+    return seconds, last
+
+
+# %%
+def in_bundles(bundles, iterations):
+    """Return what `timed` does for a rollout worker in the first bundle and a learner in the last."""
     group = placement_group([{"CPU": 1}] * bundles)
     places = [PlacementGroupSchedulingStrategy(group, index) for index in (0, bundles - 1)]
-    writer, learner = [ray.remote(Worker).options(num_cpus=0.5, scheduling_strategy=at).remote(0) for at in places]
+    kinds = zip([RolloutWorker, Learner], places, strict=True)
+    worker, learner = [ray.remote(kind).options(num_cpus=0.5, scheduling_strategy=at).remote(0) for kind, at in kinds]
     try:
-        ray.get([each.set_weights.remote(0, START) for each in (writer, learner)])
-        ray.get([writer.write.remote(prompts(8, np.random.default_rng(0)), 16), learner.study.remote(1)])
-        return timed(writer, learner, iterations, in_turn=bundles == 1)
+        for _ in range(2):  # the first round only warms up
+            ray.get([each.set_weights.remote(0, START) for each in (worker, learner)])
+            result = timed(worker, learner, iterations, ahead=bundles == 2)
+        return result
     finally:
         remove_placement_group(group)
 
 
-# %%
-def timed(writer, learner, iterations, in_turn):
-    """Return the seconds of an iteration, with each part after the other, or both at once."""
-    asked, start = prompts(PROMPTS, np.random.default_rng(0)), time.perf_counter()
-    for _ in range(iterations):
-        answers = writer.write.remote(asked, COPIES)
-        if in_turn:
-            ray.get(answers)
-        ray.get([answers, learner.study.remote(MINIBATCHES)])
-    return (time.perf_counter() - start) / iterations
-
-
 # %% tags=["demo"]
 if passed("generate") and passed("grpo_loss"):
-    for name, bundles in [("colocated, in turn", 1), ("disaggregated, side by side", 2)]:
-        print(f"{name}: {seconds_of(bundles, budget(10, 3)):.2f} s an iteration")
+    for name, bundles in [("colocated", 1), ("disaggregated", 2)]:
+        seconds, staleness = in_bundles(bundles, budget(10, 3))
+        print(f"{name}: {seconds:.2f} s per iteration, batches {staleness} versions old")
 
 # %% [markdown]
 r"""
-Side by side, an iteration lasts as long as its longer part if two cores are free; if other programs want them too, it may even take longer.
-The price is staleness.
-And the comparison is not quite fair: colocated, writing could use both cores, and then learning could.
-On GPUs memory matters as well: in turn, the writers' caches must make room for the learner's gradients, and be built up again.
+If two cores are free, a disaggregated iteration takes about as long as the longer of its two parts, and each batch is one version old.
+The comparison isn't quite fair, because a colocated program could use both cores for generation, and then both for learning.
+On GPUs, memory matters, too: in a colocated program, the rollout workers usually free their KV caches to make room for the learner.
 """
 
 # %% [markdown]
 r"""
-## The model does what you pay for
+## The model maximizes the reward, not your intention
 
 A reward that is easy to write is easy to cheat.
-Suppose you pay for any answer that looks sorted: its digits come from the prompt, they never fall, and it ends with a full stop.
-Every right answer earns 1, so what could go wrong?
+Suppose you reward every completion that looks sorted: its digits come from the prompt, they never fall, and it ends with a period.
+Every correct completion earns 1, so what could go wrong?
 
-**Predict** what the model will write after training on this reward.
+**Predict:** a correct completion has six tokens.
+How many tokens have the completions on average after 40 iterations (10 in quick mode) with this reward?
 """
 
+# %%
+predict("length_with_this_reward", ...)  # tokens
+
 # %% tags=["demo"]
-print(inspect.getsource(rises))
+print(inspect.getsource(ascending))
 if passed("train_grpo"):
-    cheated = train_grpo(START, rises, seed=2, iterations=budget(full=40, quick=10))["curve"]
+    cheated = train_grpo(START, ascending, seed=2, iterations=budget(full=40, quick=10))["curve"]
+    for point in cheated[:: max(1, len(cheated) // 5)]:
+        print("prompt and completion:", *point["sample"])
+    display(measured("length_with_this_reward", cheated[-1]["length"]))
 
 # %% tags=["demo"]
 if passed("train_grpo"):
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
-    for name, label, colour in [("reward", "what you pay", "#d97706"), ("exact", "right answers", "#059669")]:
-        axes.plot([point[name] for point in cheated], color=colour, label=label)
-    axes.set(xlabel="iteration", ylim=(-0.03, 1.03), title="The reward rises, and the answers get worse")
+    for name, label, color in [("reward", "reward", "#d97706"), ("exact", "fraction correct", "#059669")]:
+        axes.plot([point[name] for point in cheated], color=color, label=label)
+    axes.set(xlabel="iteration", ylim=(-0.03, 1.03), title="The reward rises, and the completions get worse")
     axes.legend()
-    for point in cheated[:: max(1, len(cheated) // 5)]:
-        print("prompt and answer:", *point["sample"])
 
 # %% [markdown]
 r"""
-The answers above grow shorter, down to none at all, which cannot fall: **reward hacking**.
-The reward's curve looks like success, and only a second measure, which you do not pay for, shows what happened.
+The completions get shorter, in full mode down to no digits at all, and an empty sequence can't be out of order.
+This is **reward hacking**, and only a second measure, which you don't reward, shows it.
 
 Try to cheat a reward *before* you train with it.
-Write `hacked`: given a reward and a prompt of four digits, it returns wrong answers that earn as much as the right one, or more.
-If the reward has no hole, the list is empty.
-The right answer is `"".join(sorted(digits)) + "."`.
+Write `hacked`, which takes a reward and a prompt of four digits, and returns a list of wrong completions that earn at least as much as the correct one.
+If the reward has no loophole, the list is empty.
 
-Try nothing, the prompt itself, a digit too few, one digit over and over, the right answer with something after it, falling digits.
-Or try all short strings; the check's rewards have holes among the answers of at most five symbols, or after the right answer.
+Try an empty completion, the prompt itself, one digit too few, one digit over and over, the correct completion with something after it, and descending digits.
+Every loophole in the check can be found with at most five symbols, or with the correct completion and something after it.
 """
 
 
 # %%
 def hacked(reward, prompt):
-    """Return a list of wrong answers to which `reward(prompt, answer)` pays no less than to the right one."""
+    """Return a list of wrong completions for which `reward(prompt, completion)` is no less than for the correct one."""
     ### BEGIN SOLUTION
     digits = prompt.rstrip("=")
-    right = "".join(sorted(digits)) + "."
+    correct = "".join(sorted(digits)) + "."
     short = ["".join(each) for n in range(len(digits) + 1) for each in product(sorted(set(digits)), repeat=n)]
-    tries = {word + end for word in short for end in (".", "")} | {right + digits, right + ".", right[:-1] + right}
-    return [each for each in tries - {right} if reward(prompt, each) >= reward(prompt, right)]
+    tries = {word + end for word in short for end in (".", "")} | {correct + digits, correct + "."}
+    return [each for each in tries - {correct} if reward(prompt, each) >= reward(prompt, correct)]
     ### END SOLUTION
 
 
@@ -670,16 +765,16 @@ check("hacked", hacked)
 
 # %% [markdown] tags=["solution"]
 r"""
-The closed reward is `exact`: it compares the whole answer with the only right one.
-When there is no single right answer, close the holes you know, measure something besides the reward, and read samples while it learns.
-The distance from the reference helps, too: it makes odd answers expensive.
+The reward without a loophole is `exact`, which compares the whole completion with the only correct one.
+If there's no single correct completion, close the loopholes that you know, measure something besides the reward, and read completions during training.
+The KL penalty helps, too, because it makes it expensive to move far from the reference.
 """
 
 # %% tags=["demo"]
 if passed("hacked"):
-    for reward in (rises, exact):
+    for reward in (ascending, exact):
         found = hacked(reward, "4821=")
-        print(f"{reward.__name__}: {len(found)} wrong answers are paid like the right one", sorted(found, key=len)[:4])
+        print(f"{reward.__name__}: {len(found)} wrong completions earn as much", sorted(found, key=len)[:4])
 
 # %%
 ### BEGIN SOLUTION
@@ -693,18 +788,22 @@ quiz("a_reward_that_rises", a_reward_that_rises)
 r"""
 ## verl and OpenRLHF have your parts, under other names
 
-| yours | in verl | in OpenRLHF |
-|---|---|---|
-| your notebook's loop in `train_grpo` | `RayPPOTrainer`, a single process that tells all others what to do | the single controller behind `train_ppo_ray` |
-| `Writer`, `generate` | the *rollout* of an `ActorRolloutRefWorker`, with vLLM or SGLang | vLLM engines: `--vllm_num_engines` |
-| `learn` | the *actor* of the same worker, with FSDP or Megatron | the actor, with DeepSpeed: `--actor_num_nodes` |
-| the frozen `reference` | the *ref* of the same worker | the reference: `--ref_num_nodes` |
-| `reward_workers` | a reward function, or a reward model | a reward function, or the reward model: `--reward_num_nodes` |
-| `group_advantage`: no critic | a `CriticWorker`, for PPO only | the critic, for PPO only: `--critic_num_nodes` |
-| one bundle, in turn | roles that share a `RayResourcePool` | `--colocate_all_models` and `--vllm_enable_sleep` |
-| bundles side by side | roles with a pool each | groups with GPUs of their own; `--async_train` lets them overlap |
+These are the names in the source of verl 0.9.1 and OpenRLHF 0.11.2, both from September 2026.
+Expect others in other versions: verl's older `RayPPOTrainer` is deprecated, and OpenRLHF's `--vllm_num_engines` is now `--vllm.num_engines`.
 
-What they add is size: a model in pieces on many GPUs, by FSDP, Megatron or DeepSpeed; weights that travel from GPU to GPU and not through a store; writers that take in new prompts as others end, by vLLM or SGLang.
+| yours | verl 0.9.1 | OpenRLHF 0.11.2 |
+|---|---|---|
+| the loop in `train_grpo` | `PPOTrainerSync` | `PPOTrainer` |
+| `RolloutWorker` | *rollout*, with vLLM or SGLang | `--vllm.num_engines` |
+| `learn` | *actor* of an `ActorRolloutRefWorker`, with FSDP or Megatron | `--actor.num_nodes`, with DeepSpeed |
+| the frozen `reference` | *ref* of the same worker | `--ref.num_nodes` |
+| `reward_workers` | `RewardLoopManager`, `reward.custom_reward_function` | `--reward.remote_url`, also for a `.py` file |
+| `group_advantage` | `algorithm.adv_estimator=grpo` | `--algo.advantage.estimator group_norm` |
+| colocated | `trainer.v1.trainer_mode=sync` or `colocate_async` | `--train.colocate_all`, `--vllm.enable_sleep` |
+| disaggregated | `trainer.v1.trainer_mode=separate_async` | `--train.async_enable` |
+| a limit on staleness | `max_off_policy_threshold` | `--train.async_queue_size` |
+
+They add scale: a model sharded across many GPUs, weights that move from GPU to GPU instead of through an object store, and fast inference engines.
 The loop is yours.
 """
 
@@ -715,28 +814,29 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You let a transformer write hundreds of answers at once, and read each token once.
-- You wrote GRPO from its paper, and taught a model with nothing but a reward.
-- Your rewards come from workers that may hang, and your writers know the version of their weights.
-- You saw what long and stale answers cost, and compared in turn with side by side.
-- You watched a model cheat, and can search a reward for holes before you train with it.
+- You can generate hundreds of completions at once with a transformer that reads each token once.
+- You can write GRPO from its paper, and teach a model with nothing but a reward.
+- You can compute rewards in workers that may hang, and tell from its version how stale a batch is.
+- You can measure what long and stale completions cost, and search a reward for loopholes before you train with it.
 - You can find your own program's parts in verl's and OpenRLHF's configuration.
 
 ## Traps
 
-- **`logp` is what the writer noted.** Computed again at each step, it makes every ratio 1.
-  verl computes it again *once*, before the first step, because its writers and its learner round differently.
-- **Padding counts nowhere**: not in the loss, not in the lengths, not in `logp`.
-- **A group belongs together** until its advantages are computed; shuffle afterwards.
-- **A group with equal rewards** divides 0 by 0.
-- **A time limit on `ray.get` stops the waiting, not the task.** Cancel what is late.
-- **A reward that rises** is no proof.
-  Measure something that you do not pay for.
+- **`logp` comes from the weights that generated the tokens.**
+  If you recompute it at each step, every ratio is 1.
+  By default, verl 0.9.1 recomputes it *once*, before the first step, because its two engines round differently.
+- **Padding doesn't count**: not in the loss, not in the lengths, and not in `logp`.
+- **A group stays together** until its advantages are computed; shuffle afterward.
+- **A group with equal rewards** divides 0 by 0, or by a deviation of $10^{-17}$.
+- **A timeout ends your wait, not the task**, so cancel what is late.
+- **A rising reward** proves nothing.
+  Measure something that you don't reward.
 
 ## Read on
 
-- Shao et al., [*DeepSeekMath*](https://arxiv.org/abs/2402.03300), 2024: GRPO is its section 4.
-- Sheng et al., [*HybridFlow: A Flexible and Efficient RLHF Framework*](https://arxiv.org/abs/2409.19256), 2024: the paper behind verl, and [verl's guide](https://verl.readthedocs.io/en/latest/hybrid_flow.html) to it.
-- Hu et al., [*OpenRLHF*](https://arxiv.org/abs/2405.11143), 2024, and [its documentation](https://openrlhf.readthedocs.io/).
-- Schulman, [*Approximating KL Divergence*](http://joschu.net/blog/kl-approx.html), 2020: where $e^d - d - 1$ comes from.
+- Shao et al., [*DeepSeekMath*](https://arxiv.org/abs/2402.03300), 2024: section 4 is about GRPO.
+- Liu et al., [*Understanding R1-Zero-Like Training*](https://arxiv.org/abs/2503.20783), 2025, and Yu et al., [*DAPO*](https://arxiv.org/abs/2503.14476), 2025: the two variants.
+- Sheng et al., [*HybridFlow*](https://arxiv.org/abs/2409.19256), 2024: the paper behind [verl](https://verl.readthedocs.io/); Hu et al., [*OpenRLHF*](https://arxiv.org/abs/2405.11143), 2024, and [its documentation](https://openrlhf.readthedocs.io/).
+- Ye et al., [*Mastering Complex Control in MOBA Games*](https://arxiv.org/abs/1912.09729), 2020: dual clip.
+- Schulman, [*Approximating KL Divergence*](http://joschu.net/blog/kl-approx.html), 2020: the estimators k1, k2, and k3.
 """

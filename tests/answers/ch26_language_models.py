@@ -1,6 +1,7 @@
 """Right and wrong answers of chapter 26."""
 
 import functools
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,24 +15,24 @@ from tests.answers import accepts, rejects
 RAY = {"num_cpus": 2}
 
 
-def steps(model, asked, limit, draw, again=False, until=lambda running: not running.any()):
-    """Return columns of tokens and log π, written in one of many ways."""
-    running, tokens, logps = torch.ones(len(asked), dtype=torch.bool), [], []
-    text, (scores, cache) = asked, model(asked)
+def steps(model, prompts, limit, draw, again=False, until=lambda running: not running.any(), reads=None):
+    """Return columns of tokens and log π, generated in one of many ways."""
+    running, tokens, logps = torch.ones(len(prompts), dtype=torch.bool), [], []
+    text, (logits, cache) = prompts, model(prompts)
     while True:
-        logp = scores[:, -1].log_softmax(-1)
-        drawn = draw(logp)
-        tokens.append(torch.where(running, drawn, PAD))
-        logps.append(logp[torch.arange(len(asked)), drawn] * running)
-        running = running & (drawn != END)
+        logp = logits[:, -1].log_softmax(-1)
+        sampled = draw(logp)
+        tokens.append(torch.where(running, sampled, PAD))
+        logps.append(logp[torch.arange(len(prompts)), sampled] * running)
+        running = running & (sampled != END)
         if len(tokens) == limit or until(running):
             return tokens, logps
-        text = torch.cat([text, tokens[-1][:, None]], 1)
-        scores, cache = model(text) if again else model(text[:, -1:], cache)
+        text = torch.cat([text, (sampled if reads == "sampled" else tokens[-1])[:, None]], 1)
+        logits, cache = model(text) if again else model(text[:, -1:], cache)
 
 
 def made(tokens, logps):
-    return {"answers": torch.stack(tokens, 1), "logp": torch.stack(logps, 1)}
+    return {"completions": torch.stack(tokens, 1), "logp": torch.stack(logps, 1)}
 
 
 def by_chance(rng):
@@ -39,82 +40,116 @@ def by_chance(rng):
 
 
 @accepts("generate")
-def by_the_exponential_trick(model, asked, limit, rng):
+def by_the_exponential_trick(model, prompts, limit, rng):
     def draw(logp):
         return (logp.exp() / torch.empty_like(logp).exponential_(generator=rng)).argmax(-1)
 
-    return made(*steps(model, asked, limit, draw))
+    return made(*steps(model, prompts, limit, draw))
 
 
 @accepts("generate")
-def into_arrays_made_before(model, asked, limit, rng):
-    answers, logps = np.full((len(asked), limit), PAD), np.zeros((len(asked), limit))
-    tokens, found = steps(model, asked, limit, by_chance(rng))
+def into_arrays_made_before(model, prompts, limit, rng):
+    completions, logps = np.full((len(prompts), limit), PAD), np.zeros((len(prompts), limit))
+    tokens, found = steps(model, prompts, limit, by_chance(rng))
     for column, (token, logp) in enumerate(zip(tokens, found, strict=True)):
-        answers[:, column], logps[:, column] = token, logp
-    return {"answers": answers[:, : len(tokens)], "logp": logps[:, : len(tokens)]}
+        completions[:, column], logps[:, column] = token, logp
+    return {"completions": completions[:, : len(tokens)], "logp": logps[:, : len(tokens)]}
 
 
-@rejects("generate", says="the cache knows")
-def reads_the_whole_text_again(model, asked, limit, rng):
-    return made(*steps(model, asked, limit, by_chance(rng), again=True))
+@accepts("generate")
+def reads_what_it_sampled_after_the_end(model, prompts, limit, rng):
+    return made(*steps(model, prompts, limit, by_chance(rng), reads="sampled"))
+
+
+@rejects("generate", says="the cache holds")
+def reads_the_whole_text_again(model, prompts, limit, rng):
+    return made(*steps(model, prompts, limit, by_chance(rng), again=True))
 
 
 @rejects("generate", says="likeliest")
-def takes_the_best(model, asked, limit, rng):
-    return made(*steps(model, asked, limit, lambda logp: logp.argmax(-1)))
+def takes_the_best(model, prompts, limit, rng):
+    return made(*steps(model, prompts, limit, lambda logp: logp.argmax(-1)))
+
+
+@rejects("generate", says="it should in")
+def samples_at_a_low_temperature(model, prompts, limit, rng):
+    def draw(logp):
+        return torch.multinomial((logp / 0.5).softmax(-1), 1, generator=rng)[:, 0]
+
+    return made(*steps(model, prompts, limit, draw))
 
 
 @rejects("generate", says="only PAD")
-def always_writes_to_the_limit(model, asked, limit, rng):
-    return made(*steps(model, asked, limit, by_chance(rng), until=lambda running: False))
+def always_generates_to_the_limit(model, prompts, limit, rng):
+    return made(*steps(model, prompts, limit, by_chance(rng), until=lambda running: False))
 
 
-@rejects("generate", says="had not ended")
-def stops_with_the_first_answer(model, asked, limit, rng):
-    return made(*steps(model, asked, limit, by_chance(rng), until=lambda running: not running.all()))
+@rejects("generate", says="hadn't ended")
+def stops_with_the_first_completion(model, prompts, limit, rng):
+    return made(*steps(model, prompts, limit, by_chance(rng), until=lambda running: not running.all()))
 
 
-@rejects("generate", says="read all prompts")
-def one_prompt_after_the_other(model, asked, limit, rng):
-    rows = [steps(model, row[None], limit, by_chance(rng)) for row in asked]
+@rejects("generate", says="The limit was 2")
+def one_token_more_than_the_limit(model, prompts, limit, rng):
+    return made(*steps(model, prompts, limit + 1, by_chance(rng)))
+
+
+@rejects("generate", says="hadn't ended")
+def one_token_fewer_than_the_limit(model, prompts, limit, rng):
+    return made(*steps(model, prompts, max(1, limit - 1), by_chance(rng)))
+
+
+@rejects("generate", says="all prompts must be read")
+def one_prompt_after_the_other(model, prompts, limit, rng):
+    rows = [steps(model, row[None], limit, by_chance(rng)) for row in prompts]
     columns = [[torch.cat(column) for column in row] for row in rows]
-    answers, logps = zip(*columns, strict=True)
+    completions, logps = zip(*columns, strict=True)
     pad = functools.partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
-    return {"answers": pad(answers, padding_value=PAD), "logp": pad(logps)}
+    return {"completions": pad(completions, padding_value=PAD), "logp": pad(logps)}
 
 
-@rejects("generate", says="other tokens than PAD")
-def writes_on_after_the_end(model, asked, limit, rng):
-    tokens, logps = steps(model, asked, limit, by_chance(rng))
+@rejects("generate", says="other than PAD")
+def continues_after_the_end(model, prompts, limit, rng):
+    tokens, logps = steps(model, prompts, limit, by_chance(rng))
     return made([torch.where(token == PAD, 3, token) for token in tokens], logps)
 
 
+@rejects("generate", says="isn't 0 where")
+def logp_of_the_padding(model, prompts, limit, rng):
+    tokens, logps = steps(model, prompts, limit, by_chance(rng))
+    return made(tokens, [torch.where(token == PAD, -1.0, logp) for token, logp in zip(tokens, logps, strict=True)])
+
+
 @rejects("generate", says="not log π")
-def probabilities_for_their_logarithms(model, asked, limit, rng):
-    tokens, logps = steps(model, asked, limit, by_chance(rng))
+def probabilities_for_their_logarithms(model, prompts, limit, rng):
+    tokens, logps = steps(model, prompts, limit, by_chance(rng))
     return made(tokens, [logp.exp() * (logp != 0) for logp in logps])
 
 
 @rejects("generate", says="another seed")
-def a_generator_of_its_own(model, asked, limit, rng):
-    return made(*steps(model, asked, limit, by_chance(torch.Generator().manual_seed(0))))
+def a_generator_of_its_own(model, prompts, limit, rng):
+    return made(*steps(model, prompts, limit, by_chance(torch.Generator().manual_seed(0))))
+
+
+@rejects("generate", says="same seed")
+def no_generator(model, prompts, limit, rng):
+    return made(*steps(model, prompts, limit, by_chance(None)))
 
 
 @rejects("generate", says="END")
-def drops_the_end(model, asked, limit, rng):
-    tokens, logps = steps(model, asked, limit, by_chance(rng))
+def drops_the_end(model, prompts, limit, rng):
+    tokens, logps = steps(model, prompts, limit, by_chance(rng))
     return made([torch.where(token == END, PAD, token) for token in tokens], logps)
 
 
 @rejects("generate", says="returned")
-def only_the_answers(model, asked, limit, rng):
-    return torch.stack(steps(model, asked, limit, by_chance(rng))[0], 1)
+def only_the_completions(model, prompts, limit, rng):
+    return torch.stack(steps(model, prompts, limit, by_chance(rng))[0], 1)
 
 
 @accepts("group_advantage")
 def row_by_row(rewards):
-    return [[(r - row.mean()) / row.std() if row.std() else 0.0 for r in row] for row in np.asarray(rewards)]
+    return [[(r - row.mean()) / row.std() if np.ptp(row) else 0.0 for r in row] for row in np.asarray(rewards)]
 
 
 @accepts("group_advantage")
@@ -123,23 +158,35 @@ def with_pytorchs_deviation(rewards):
     return (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
 
 
+@accepts("group_advantage")
+def zeros_where_the_deviation_is_tiny(rewards):
+    mean, std = rewards.mean(1, keepdims=True), rewards.std(1, keepdims=True)
+    return np.where(std > 1e-8, (rewards - mean) / np.maximum(std, 1e-8), 0)
+
+
+@rejects("group_advantage", says="rounding")
+def zeros_where_the_deviation_is_zero(rewards):
+    mean, std = rewards.mean(1, keepdims=True), rewards.std(1, keepdims=True)
+    return np.where(std == 0, 0, (rewards - mean) / np.where(std == 0, 1, std))
+
+
 @rejects("group_advantage", says="NaN")
 def divides_zero_by_zero(rewards):
     with np.errstate(invalid="ignore"):
         return (rewards - rewards.mean(1, keepdims=True)) / rewards.std(1, keepdims=True)
 
 
-@rejects("group_advantage", says="deviation is missing")
-def only_centred(rewards):
+@rejects("group_advantage", says="without the division")
+def only_centered(rewards):
     return rewards - rewards.mean(1, keepdims=True)
 
 
-@rejects("group_advantage", says="all others")
+@rejects("group_advantage", says="all the others")
 def over_the_whole_batch(rewards):
     return (rewards - rewards.mean()) / (rewards.std() + 1e-9)
 
 
-@rejects("group_advantage", says="which axis")
+@rejects("group_advantage", says="each row is a group")
 def along_the_wrong_axis(rewards):
     return (rewards - rewards.mean(0)) / (rewards.std(0) + 1e-9)
 
@@ -163,22 +210,22 @@ def with_where_and_expm1(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2
 
 
 @accepts("grpo_loss")
-def answer_by_answer(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
+def completion_by_completion(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
     each = each_token(logp, old_logp, ref_logp, advantages, epsilon, beta)
     return torch.stack([row[real.bool()].mean() for row, real in zip(each, mask, strict=True)]).mean()
 
 
-@rejects("grpo_loss", says="maximised")
+@rejects("grpo_loss", says="the objective")
 def the_gain_itself(*args, **settings):
     return -with_where_and_expm1(*args, **settings)
 
 
-@rejects("grpo_loss", says="padding")
+@rejects("grpo_loss", says="counts the padding")
 def padding_counts(logp, old_logp, ref_logp, advantages, mask, **settings):
     return each_token(logp, old_logp, ref_logp, advantages, **settings).mean()
 
 
-@rejects("grpo_loss", says="long answer counts more")
+@rejects("grpo_loss", says="long completion counts more")
 def all_tokens_alike(logp, old_logp, ref_logp, advantages, mask, **settings):
     return (each_token(logp, old_logp, ref_logp, advantages, **settings) * mask).sum() / mask.sum()
 
@@ -188,7 +235,7 @@ def sums_over_tokens(logp, old_logp, ref_logp, advantages, mask, **settings):
     return (each_token(logp, old_logp, ref_logp, advantages, **settings) * mask).sum(1).mean()
 
 
-@rejects("grpo_loss", says="wrong way round")
+@rejects("grpo_loss", says="swapped")
 def reference_and_policy_swapped(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
     gain = -each_token(logp, old_logp, ref_logp, advantages, epsilon, 0.0)
     d = logp - ref_logp
@@ -196,13 +243,13 @@ def reference_and_policy_swapped(logp, old_logp, ref_logp, advantages, mask, eps
     return -((each * mask).sum(1) / mask.sum(1)).mean()
 
 
-@rejects("grpo_loss", says="two more parts")
+@rejects("grpo_loss", says="two more terms")
 def plain_difference(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
     each = each_token(logp, old_logp, ref_logp, advantages, epsilon, 0.0) + beta * (logp - ref_logp)
     return ((each * mask).sum(1) / mask.sum(1)).mean()
 
 
-@rejects("grpo_loss", says="makes the loss larger")
+@rejects("grpo_loss", says="must make the loss larger")
 def distance_is_rewarded(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
     return with_where_and_expm1(logp, old_logp, ref_logp, advantages, mask, epsilon, -beta)
 
@@ -212,13 +259,32 @@ def nothing_clipped(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, bet
     return with_where_and_expm1(logp, old_logp, ref_logp, advantages, mask, 1e9, beta)
 
 
-@rejects("grpo_loss", says="gradient")
+@rejects("grpo_loss", says="came out as")
+def the_clipped_product_alone(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
+    gain = (logp - old_logp).exp().clamp(1 - epsilon, 1 + epsilon) * advantages[:, None]
+    d = ref_logp - logp
+    return -(((gain - beta * (d.exp() - d - 1)) * mask).sum(1) / mask.sum(1)).mean()
+
+
+@rejects("grpo_loss", says="With a single token")
+def ignores_its_epsilon(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
+    return with_where_and_expm1(logp, old_logp, ref_logp, advantages, mask, 0.2, beta)
+
+
+@rejects("grpo_loss", says="is missing")
+def penalty_without_a_gradient(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
+    each = each_token(logp, old_logp, ref_logp, advantages, epsilon, 0.0)
+    d = (ref_logp - logp).detach()
+    return (((each + beta * (d.exp() - d - 1)) * mask).sum(1) / mask.sum(1)).mean()
+
+
+@rejects("grpo_loss", says="no gradient")
 def cuts_the_gradient_off(logp, *args, **settings):
     return with_where_and_expm1(logp.detach(), *args, **settings)
 
 
 def rewards_of(verify, batch):
-    return [verify(prompt, answer) for prompt, answer in batch]
+    return [verify(prompt, completion) for prompt, completion in batch]
 
 
 @accepts("reward_workers")
@@ -266,6 +332,15 @@ def asks_the_late_one_to_stop(verify, batches, seconds):
     return [ray.get(ref) if ref in done else [0.0] * len(batch) for ref, batch in zip(refs, batches, strict=True)]
 
 
+@rejects("reward_workers", says="only 0 of the batches were late")
+def waits_for_the_first_batch_only(verify, batches, seconds):
+    refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
+    done, late = ray.wait(refs, timeout=seconds)
+    for ref in late:
+        ray.cancel(ref, force=True)
+    return [ray.get(ref) if ref in done else [0.0] * len(batch) for ref, batch in zip(refs, batches, strict=True)]
+
+
 @rejects("reward_workers", says="one limit for all")
 def a_limit_for_each(verify, batches, seconds):
     refs, found = [ray.remote(rewards_of).remote(verify, batch) for batch in batches], []
@@ -278,7 +353,7 @@ def a_limit_for_each(verify, batches, seconds):
     return found
 
 
-@rejects("reward_workers", says="a list of three rewards for each")
+@rejects("reward_workers", says="needs a list of three rewards")
 def leaves_the_late_batch_out(verify, batches, seconds):
     refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
     done, late = ray.wait(refs, num_returns=len(refs), timeout=seconds)
@@ -295,7 +370,7 @@ def one_after_the_other(verify, batches, seconds):
     return found
 
 
-@rejects("reward_workers")
+@rejects("reward_workers", says="batches were late")
 def one_zero_for_everything(verify, batches, seconds):
     found = one_deadline_for_all(verify, batches, seconds)
     return found if all(map(any, found)) else [[0.0] * len(batch) for batch in batches]
@@ -319,30 +394,42 @@ def chapter() -> SimpleNamespace:
 
 
 def trained(
-    weights, verify, seed, iterations, sync=True, group=True, sign=1, count=2, learns=True, in_turn=False, frozen=True
+    weights,
+    verify,
+    seed,
+    iterations,
+    sync=True,
+    group=True,
+    sign=1,
+    count=2,
+    learns=None,
+    one_by_one=False,
+    frozen=True,
+    version=lambda iteration: iteration,
+    prompts=None,
 ):
     """Return weights and a curve, learned in another order, perhaps with a mistake."""
     ch, rng, curve = chapter(), np.random.default_rng(seed), []
     model = ch.Transformer(weights)
     reference = ch.Transformer(weights) if frozen else model
     optimizer = torch.optim.Adam(model.parameters(), ch.LEARNING_RATE)
-    with ch.writers(count, seed) as actors:
-        for version in range(iterations):
+    with ch.rollout_workers(count, seed) as actors:
+        for iteration in range(iterations):
             ref = ray.put(model.weights() if sync else weights)
-            ray.get([actor.set_weights.remote(version, ref) for actor in actors])
-            asked = ch.prompts(ch.PROMPTS, rng).chunk(count)
+            ray.get([actor.set_weights.remote(version(iteration), ref) for actor in actors])
+            parts = (ch.random_prompts(ch.PROMPTS, rng) if prompts is None else prompts(ch)).chunk(count)
             refs = []
-            for actor, part in zip(actors, asked, strict=True):
-                refs.append(actor.write.remote(part, ch.COPIES))
-                ray.wait(refs[-1:], timeout=None if in_turn else 0)
+            for actor, part in zip(actors, parts, strict=True):
+                refs.append(actor.generate.remote(part, ch.GROUP_SIZE))
+                ray.wait(refs[-1:], timeout=None if one_by_one else 0)
             batch = ch.joined(ray.get(refs))
             rewards = ch.rewards_for(batch, verify)
-            groups = rewards.reshape(-1, ch.COPIES) if group else rewards.reshape(ch.COPIES, -1)
+            groups = rewards.reshape(-1, ch.GROUP_SIZE) if group else rewards.reshape(ch.GROUP_SIZE, -1)
             batch["advantages"] = sign * torch.tensor(ch.group_advantage(groups).ravel()).float()
             learned = {"kl": 0.0, "outside": 0.0}
-            for minibatch in ch.minibatches(batch, rng) if learns else ():
+            for minibatch in [*ch.minibatches(batch, rng)][:learns]:
                 learned = ch.learn(model, reference, optimizer, minibatch)
-            curve.append(ch.report(batch, rewards, learned))
+            curve.append(ch.report(iteration, batch, rewards, learned))
     return {"weights": model.weights(), "curve": curve}
 
 
@@ -352,7 +439,7 @@ def waits_until_all_have_the_weights(weights, verify, seed, iterations):
 
 
 @accepts("train_grpo", long=True)
-def with_another_optimizer(weights, verify, seed, iterations):
+def with_another_learning_rate(weights, verify, seed, iterations):
     ch = chapter()
     rate, ch.LEARNING_RATE = ch.LEARNING_RATE, 8e-4
     try:
@@ -366,34 +453,52 @@ def sends_the_first_weights_again(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, sync=False)
 
 
-@rejects("train_grpo", says="Both writers")
-def only_one_writer(weights, verify, seed, iterations):
+@rejects("train_grpo", says="both rollout workers")
+def only_one_worker(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, count=1)
 
 
-@rejects("train_grpo", says="when the other had ended")
-def one_writer_after_the_other(weights, verify, seed, iterations):
-    return trained(weights, verify, seed, iterations, in_turn=True)
+@rejects("train_grpo", says="after the other had finished")
+def one_worker_after_the_other(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, one_by_one=True)
 
 
-@rejects("train_grpo", says="a model of its own")
+@rejects("train_grpo", says="a second model")
 def the_model_is_its_own_reference(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, frozen=False)
 
 
-@rejects("train_grpo")
-def groups_of_answers_to_different_prompts(weights, verify, seed, iterations):
+@rejects("train_grpo", says="mix prompts")
+def groups_of_completions_of_different_prompts(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, group=False)
 
 
-@rejects("train_grpo", says="wrong thing")
+@rejects("train_grpo", says="wrong sign")
 def climbs_down(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, sign=-1)
 
 
-@rejects("train_grpo", says="different versions")
+@rejects("train_grpo", says="different sets of weights")
 def never_learns(weights, verify, seed, iterations):
-    return trained(weights, verify, seed, iterations, learns=False)
+    return trained(weights, verify, seed, iterations, learns=0)
+
+
+@rejects("train_grpo", says="one `learn` per minibatch")
+def learns_from_one_minibatch_of_four(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, learns=1)
+
+
+@rejects("train_grpo", says="older than the iteration's number")
+def always_sends_version_zero(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, version=lambda iteration: 0)
+
+
+@rejects("train_grpo", says="different batches of prompts")
+def the_same_prompts_in_each_iteration(weights, verify, seed, iterations):
+    def prompts(ch):
+        return ch.random_prompts(ch.PROMPTS, np.random.default_rng(seed))
+
+    return trained(weights, verify, seed, iterations, prompts=prompts)
 
 
 @rejects("train_grpo", says="by seed")
@@ -414,51 +519,59 @@ def only_the_weights(weights, verify, seed, iterations):
 @accepts("hacked")
 def a_handful_of_tricks(reward, prompt):
     digits = prompt[:-1]
-    right = "".join(sorted(digits)) + "."
-    tries = [".", digits + ".", right + "0", digits[0] * 4 + ".", min(digits) * len(digits) + "."]
-    return [each for each in tries if each != right and reward(prompt, each) >= reward(prompt, right)]
+    correct = "".join(sorted(digits)) + "."
+    tries = [".", digits + ".", correct + "0", digits[0] * 4 + ".", min(digits) * len(digits) + "."]
+    return [each for each in tries if each != correct and reward(prompt, each) >= reward(prompt, correct)]
 
 
 @accepts("hacked")
-def random_changes_of_the_right_answer(reward, prompt):
-    rng, right, found = np.random.default_rng(0), "".join(sorted(prompt[:-1])) + ".", {}
+def random_changes_of_the_correct_completion(reward, prompt):
+    rng, correct, found = np.random.default_rng(0), "".join(sorted(prompt[:-1])) + ".", {}
     for _ in range(3000):
-        symbols = list(right)
+        symbols = list(correct)
         for _ in range(rng.integers(1, 4)):
-            symbols[rng.integers(len(right) - 1)] = str(rng.choice(list(prompt[:-1])))
+            symbols[rng.integers(len(correct) - 1)] = str(rng.choice(list(prompt[:-1])))
         each = "".join(symbols) + str(rng.choice(["", "7", "."]))
-        if each != right and reward(prompt, each) >= reward(prompt, right):
+        if each != correct and reward(prompt, each) >= reward(prompt, correct):
             found[each] = True
     return list(found)
 
 
-@rejects("hacked", says="did not find it")
+@rejects("hacked", says="your list is empty")
 def tries_only_nothing(reward, prompt):
     return ["."] if reward(prompt, ".") else []
 
 
-@rejects("hacked", says="did not find it")
+@rejects("hacked", says="your list is empty")
 def only_what_pays_exactly_as_much(reward, prompt):
-    right = "".join(sorted(prompt[:-1])) + "."
-    return [each for each in a_handful_of_tricks(reward, prompt) if reward(prompt, each) == reward(prompt, right)]
+    correct = "".join(sorted(prompt[:-1])) + "."
+    return [each for each in a_handful_of_tricks(reward, prompt) if reward(prompt, each) == reward(prompt, correct)]
 
 
-@rejects("hacked", says="pays less")
+@rejects("hacked", says="earns less")
 def whatever_pays_one(reward, prompt):
     return [each for each in (prompt[:-1] + ".", prompt[0] * 4 + ".") if reward(prompt, each) >= 1]
 
 
-@rejects("hacked", says="is the right answer")
-def the_right_answer_is_no_hack(reward, prompt):
-    right = "".join(sorted(prompt[:-1])) + "."
-    return [*a_handful_of_tricks(reward, prompt), right]
+@rejects("hacked", says="is the correct completion")
+def the_correct_completion_is_no_hack(reward, prompt):
+    correct = "".join(sorted(prompt[:-1])) + "."
+    return [*a_handful_of_tricks(reward, prompt), correct]
 
 
-@rejects("hacked", says="pays less")
+@rejects("hacked", says="earns less")
 def whatever_might_be_paid(reward, prompt):
     return [".", prompt[:-1] + "."]
 
 
-@rejects("hacked", says="not a string")
+@rejects("hacked", says="isn't a string")
 def pairs_with_their_rewards(reward, prompt):
     return [(each, 1.0) for each in [*a_handful_of_tricks(reward, prompt), "."]]
+
+
+@accepts("hacked")
+def every_short_string_of_digits_and_periods(reward, prompt):
+    correct = "".join(sorted(prompt[:-1])) + "."
+    words = ("".join(each) for n in range(6) for each in itertools.product(prompt[:-1] + ".", repeat=n))
+    tries = {*words, correct + "."} - {correct}
+    return [each for each in tries if reward(prompt, each) >= reward(prompt, correct)]

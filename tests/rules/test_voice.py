@@ -102,6 +102,8 @@ FIELD = [
     (r"\bsurprises?\b|\bround (a|the) ring\b", "ch21", '"TD error" or "around the ring"', "It goes round the ring."),
     (r"\b(a|the) mails?\b(?! server)", "ch25", '"an email"', "A step sends a mail."),
     (r"\bdoubled\b", "ch25", '"duplicated"', "The effect is doubled."),
+    (r"\bright answers?\b", "ch26", '"correct completion"', "A right answer has six tokens."),
+    (r"\bfull stops?\b", "ch26", '"period"', "It ends with a full stop."),
     (r"\bclones?\b", "ch15", '"the BC policy"', "The clone plays."),
     (r"\b(a|the|its|their|each|of) clones?\b", "ch15", '"the BC policy"', "The clone plays."),
     (r"(?<!\\)\blogs?\b(?![- ]prob)", "ch15", '"dataset"', "A log never answers."),
