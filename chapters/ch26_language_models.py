@@ -297,9 +297,9 @@ Its *gradient* isn't: on average, it's the gradient of $KL(\pi_{ref} \,\|\, \pi_
 r"""
 Most variants change a line or two of yours:
 
-- **Dr. GRPO** (Liu et al. 2025) divides neither by the standard deviation nor by a completion's length, because both divisions bias the gradient.
-- **DAPO** (Yu et al. 2025) averages over all tokens of the batch, drops groups of equal rewards, and raises the clip's upper bound, so that the *entropy* (the policy's randomness) falls more slowly.
-- **β = 0**, as in DAPO, needs no reference model.
+- **Dr. GRPO** (Liu et al. 2025) divides neither by the standard deviation nor by a completion's length, because each division introduces a bias.
+- **DAPO** (Yu et al. 2025) averages over all tokens at once, drops groups of equal rewards, and raises the clip's upper bound, so that the *entropy* (the policy's randomness) falls more slowly.
+- With **β = 0**, as in DAPO, there's no KL penalty and no reference model.
 """
 
 # %%
@@ -523,17 +523,12 @@ Compute the advantages before you split the batch: a shuffled minibatch holds pa
 
 # %% [markdown]
 r"""
-**Predict:** the next cell trains for 80 iterations (6 in quick mode).
-What percentage of 500 completions is correct at the end?
+**Predict:** the training run below has 80 iterations (6 in quick mode) and takes about 20 seconds.
+What percentage of 500 completions is correct after it?
 """
 
 # %%
 predict("accuracy_after_grpo", ...)  # %
-
-# %% [markdown]
-r"""
-This takes about 20 seconds.
-"""
 
 # %% tags=["demo"]
 if passed("train_grpo"):
@@ -553,9 +548,9 @@ if passed("train_grpo"):
 
 # %% [markdown]
 r"""
-The fraction of correct completions rises, with setbacks, although nobody showed the model a correct one.
+The fraction of correct completions rises, with setbacks, and the only examples were the model's own completions.
 The KL estimate has spikes, because each point is a single minibatch, in which a few tokens can dominate the mean.
-As the entropy falls, more and more groups have equal rewards and teach nothing.
+As the model becomes more certain, its entropy falls, and more groups have equal rewards.
 """
 
 # %% [markdown]
@@ -624,8 +619,8 @@ If $A < 0$, such a token's weight is its ratio, which has no upper bound.
 There are two common remedies:
 
 - *Dual clip* (Ye et al. 2020) bounds the weight where $A < 0$.
-- [Truncated importance sampling](../docs/glossary.md#truncated-importance-sampling) multiplies a token's loss by its probability under the learner divided by that under the rollout worker, cut off at a constant.
-  It's also used against the *mismatch* of two engines, which compute slightly different $\log \pi$ from the same weights.
+- [Truncated importance sampling](../docs/glossary.md#truncated-importance-sampling) multiplies a token's loss by a ratio, cut off at a constant: the token's probability in the learner before its first step, divided by the one in the rollout worker.
+  It also corrects the *mismatch* of two engines, which compute slightly different $\log \pi$ from the same weights.
 
 Programs also limit the staleness, and drop or wait for whatever is older, which is why your workers record the version.
 """
@@ -637,8 +632,8 @@ r"""
 Generation and learning can take turns on the same devices ([**colocated**](../docs/glossary.md#colocated)) or run at the same time, each on its own (**disaggregated**).
 Both are [placement groups](../docs/glossary.md#placement-group) (Chapter 4); here, a bundle of one CPU stands for a set of GPUs.
 
-In a colocated program, each part sits idle while the other works, and a batch is stale only by the optimizer steps since the iteration began.
-In a disaggregated one, the rollout worker generates the next batch while the learner learns from the last one.
+If generation and learning take turns, each sits idle while the other runs, and a batch is stale only by the optimizer steps since the iteration began.
+If they run at the same time, the rollout worker generates the next batch while the learner learns from the last one.
 """
 
 
@@ -682,9 +677,9 @@ def in_bundles(bundles, iterations):
     kinds = zip([RolloutWorker, Learner], places, strict=True)
     worker, learner = [ray.remote(kind).options(num_cpus=0.5, scheduling_strategy=at).remote(0) for kind, at in kinds]
     try:
-        for _ in range(2):  # the first round only warms up
+        for count in (1, iterations):  # the first iteration only warms up
             ray.get([each.set_weights.remote(0, START) for each in (worker, learner)])
-            result = timed(worker, learner, iterations, ahead=bundles == 2)
+            result = timed(worker, learner, count, ahead=bundles == 2)
         return result
     finally:
         remove_placement_group(group)
@@ -824,7 +819,7 @@ r"""
 
 - **`logp` comes from the weights that generated the tokens.**
   If you recompute it at each step, every ratio is 1.
-  By default, verl 0.9.1 recomputes it *once*, before the first step, because its two engines round differently.
+  By default, verl 0.9.1 recomputes it *once*, before the first step, because its inference and training engines compute slightly different values.
 - **Padding doesn't count**: not in the loss, not in the lengths, and not in `logp`.
 - **A group stays together** until its advantages are computed; shuffle afterward.
 - **A group with equal rewards** divides 0 by 0, or by a deviation of $10^{-17}$.

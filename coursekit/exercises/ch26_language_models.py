@@ -359,7 +359,7 @@ def _expect_rewards(got: Any, want: list, waited: list | None = None) -> None:
         f"Three batches of three completions gave {got!r:.80}: each batch needs a list of three rewards.",
     )
     zeros, due = (sum(not any(batch) for batch in batches) for batches in (rows, want))
-    expect(zeros <= due, f"The rewards of {zeros} batches are all 0, but only {due} of the batches were late.")
+    expect(zeros <= due, f"Batches whose rewards are all 0: {zeros}; batches that were late: {due}.")
     expect_close(
         got,
         want,
@@ -424,7 +424,7 @@ def _expect_curve(seen: given.Taught) -> None:
         if len(marks) > 10:  # a model's weights are many arrays, a batch of prompts is one
             sent.setdefault(actor, []).append(tuple(marks))
     workers = len(sent)
-    expect(workers == 2, f"{workers} actors were sent weights: both rollout workers need them.")
+    expect(workers == 2, f"Actors that were sent weights: {workers}. Both rollout workers need them.")
     fewest = min(len(set(each)) for each in sent.values())
     expect(
         fewest >= ITERATIONS / 2,
@@ -433,7 +433,8 @@ def _expect_curve(seen: given.Taught) -> None:
     lag = max(point["lag"] for point in seen["curve"])
     expect(
         lag == 0,
-        f"The version that the workers were sent was up to {lag:g} older than the iteration's number, which `report` got.",
+        f"`report` found batches that were up to {lag:g} versions old: before the workers generate, they need the current "
+        "weights with the iteration's number, and `report` needs that number, too.",
     )
     batches = {marks[0] for _, marks in seen["sent"] if len(marks) == 1}
     expect(

@@ -332,7 +332,7 @@ def asks_the_late_one_to_stop(verify, batches, seconds):
     return [ray.get(ref) if ref in done else [0.0] * len(batch) for ref, batch in zip(refs, batches, strict=True)]
 
 
-@rejects("reward_workers", says="only 0 of the batches were late")
+@rejects("reward_workers", says="that were late: 0")
 def waits_for_the_first_batch_only(verify, batches, seconds):
     refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
     done, late = ray.wait(refs, timeout=seconds)
@@ -370,7 +370,7 @@ def one_after_the_other(verify, batches, seconds):
     return found
 
 
-@rejects("reward_workers", says="batches were late")
+@rejects("reward_workers", says="that were late: 2")
 def one_zero_for_everything(verify, batches, seconds):
     found = one_deadline_for_all(verify, batches, seconds)
     return found if all(map(any, found)) else [[0.0] * len(batch) for batch in batches]
@@ -453,7 +453,7 @@ def sends_the_first_weights_again(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, sync=False)
 
 
-@rejects("train_grpo", says="both rollout workers")
+@rejects("train_grpo", says="Both rollout workers")
 def only_one_worker(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, count=1)
 
@@ -488,7 +488,7 @@ def learns_from_one_minibatch_of_four(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, learns=1)
 
 
-@rejects("train_grpo", says="older than the iteration's number")
+@rejects("train_grpo", says="versions old")
 def always_sends_version_zero(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, version=lambda iteration: 0)
 
