@@ -44,7 +44,7 @@ warm_up(2)
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans 115 minutes, with `hacked` as homework.
-If you have only eighty, give `generate` away, and let pairs write `train_grpo`.
+If you have only eighty minutes, give `generate` away, and let pairs write `train_grpo`.
 Learners who know PPO recognize most of `grpo_loss`, so spend the time that you gain on reward hacking, which is what a class remembers.
 """
 
@@ -74,7 +74,7 @@ r"""
 An untrained model generates noise, so it first learns from prompts with their correct completions: each step makes the correct next token a little more likely.
 This is [supervised fine-tuning](../docs/glossary.md#supervised-fine-tuning) (SFT).
 
-**Predict:** after 45 steps, each on 256 new examples, what percentage of its completions is correct to the last digit?
+**Predict:** after 45 steps, each on 256 random examples, what percentage of its completions is correct to the last digit?
 """
 
 # %%
@@ -87,20 +87,23 @@ print(f"loss of the first step: {losses[0]:.2f}, of the last: {losses[-1]:.2f}")
 
 # %% [markdown]
 r"""
-The loss is about single tokens, so it doesn't answer the question; you'll see the answer once the model can generate.
+The loss is a mean over single tokens, so it doesn't answer the question.
+You'll see the answer once the model can generate.
 
 ## A KV cache saves reading the text again
 
 A language model generates one token at a time: it reads the text so far, computes logits, and samples one token.
 What a layer computes for a token depends only on that token and earlier ones.
-So the model needn't read the whole text again, if each layer keeps the *keys and values* of the tokens so far: the [**KV cache**](../docs/glossary.md#kv-cache), `past` in the code above.
+So if each layer keeps the *keys and values* of the tokens so far, the model doesn't have to read those tokens again.
+This is the [**KV cache**](../docs/glossary.md#kv-cache), `past` in the code above.
 
 - `logits, cache = model(tokens)` reads prompts of shape [B, T], and returns logits of shape [B, T, 12] and a cache.
 - `logits, cache = model(tokens, cache)` reads one more token for each row, shape [B, 1], whether or not that row's completion has ended.
 
 `logits[:, -1]` are the logits of the next token.
 
-Write `generate`, which generates a completion for each of B prompts, all at once, because a batch costs far less than running its rows one by one.
+Write `generate`, which takes B prompts and generates one completion for each.
+It processes them as one batch, which costs far less than running them one by one.
 
 - Sample each token from the softmax of the logits, using `rng`, and record $\log \pi$ of the sampled token.
 - A completion ends with END, the period, which counts as its last token.
@@ -177,10 +180,10 @@ quiz("what_a_cache_saves", what_a_cache_saves)
 r"""
 ## The longest completion delays the whole batch
 
-A batch is done when its last completion is.
+A batch is done when its last completion has ended.
 
 **Predict:** every correct completion has six tokens.
-How many tokens has the longest of 512 completions, if the limit is 16?
+How many tokens does the longest of 512 completions have, if the limit is 16?
 """
 
 # %%
@@ -192,14 +195,14 @@ if passed("generate"):
     figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
     axes.bar(*np.unique(lengths, return_counts=True), color="#7c3aed")
     axes.set(xlabel="tokens per completion", ylabel="completions", yscale="log")
-    axes.set_title("The batch is done when its longest completion is")
+    axes.set_title("The whole batch waits for its longest completion")
     print(f"mean length {lengths.mean():.1f}; {1 - lengths.mean() / lengths.max():.0%} of the batch is padding")
     display(measured("longest_completion", lengths.max()))
 
 # %% [markdown]
 r"""
 A few completions run to the limit, and the whole batch waits for them.
-With large models, some completions have a hundred tokens, and some have ten thousand.
+With large models, lengths range from a hundred tokens to ten thousand and more.
 So programs limit the length, as ours does, and use [continuous batching](../docs/glossary.md#continuous-batching): a new prompt takes the slot of a finished completion.
 """
 
@@ -209,7 +212,7 @@ r"""
 
 From now on, the model learns from its own completions.
 It no longer sees correct ones, only a reward: 1 for a correct completion and 0 for a wrong one.
-A reward that a program can compute, as for sorting, mathematics, or code with tests, is called *verifiable* ([RLVR](../docs/glossary.md#rlvr)).
+If a program can check the completion, as in sorting, mathematics, or code with tests, the reward is called *verifiable* ([RLVR](../docs/glossary.md#rlvr)).
 
 PPO needs a critic to tell how much better than expected a completion was.
 [**GRPO**](../docs/glossary.md#grpo), group relative policy optimization (Shao et al. 2024), compares G completions of the same prompt instead.
@@ -258,7 +261,7 @@ r"""
 In this section, $r_{i,t}$ isn't a reward but the *importance ratio*, $\pi_\theta / \pi_{\theta_{old}}$.
 Both the ratio and the clip are those of [Chapter 10](ch10_actor_learner.ipynb), applied to each token.
 What's new is the [KL penalty](../docs/glossary.md#kl-penalty) for moving away from the [**reference model**](../docs/glossary.md#reference-model), a frozen copy of the initial model.
-It estimates $KL(\pi_\theta \,\|\, \pi_{ref})$ with equation 4 of the paper, which Schulman calls k3:
+Equation 4 of the paper estimates $KL(\pi_\theta \,\|\, \pi_{ref})$ for each token; Schulman calls this estimator k3:
 
 $$D_{i,t} = e^{d} - d - 1 \qquad \text{with} \qquad d = \log \pi_{ref}(o_{i,t}) - \log \pi_\theta(o_{i,t})$$
 
@@ -375,7 +378,7 @@ check("reward_workers", reward_workers)
 
 # %% [markdown] tags=["solution"]
 r"""
-With one task per *pair*, a completion that hangs would cost only its own reward, but each completion would pay the overhead of a call (Chapter 1).
+With one task per *pair*, a completion that hangs would lose only its own reward, but each completion would cost the overhead of a call (Chapter 1).
 `force=True` kills the worker process.
 The interrupt that a plain `ray.cancel` sends doesn't help against code that catches it or blocks outside of Python.
 """
@@ -473,7 +476,7 @@ def report(version, batch, rewards, learned):
 # %% [markdown]
 r"""
 Write `train_grpo`.
-It creates a model from `weights`, a frozen reference, and an Adam optimizer with our learning rate, and it starts two `rollout_workers`.
+It creates a model from `weights`, a frozen reference, and an Adam optimizer with LEARNING_RATE, and it starts two `rollout_workers`.
 Then, in each iteration:
 
 1. Send both workers the current weights, and the iteration's number as their *version*.
@@ -482,9 +485,9 @@ Then, in each iteration:
    `rewards.reshape(-1, GROUP_SIZE)` has one group per row.
 4. Call `learn` on each minibatch, and append `report(version, batch, rewards, learned)` to `curve`, where `learned` is what the last `learn` returned.
 
-The check starts with a model that sorts, badly, by a secret order of the digits, and it rewards only that order.
+The check's model sorts, badly, by a secret order of the digits, and the check rewards only that order.
 Every completion also earns a bonus, the first three digits of its prompt read as a number, which cancels out within a group.
-The check tries up to three seeds, which may take more than 20 seconds.
+With up to three seeds, the check may take more than 20 seconds.
 """
 
 
@@ -524,7 +527,7 @@ Compute the advantages before you split the batch: a shuffled minibatch holds pa
 # %% [markdown]
 r"""
 **Predict:** the training run below has 80 iterations (6 in quick mode) and takes about 20 seconds.
-What percentage of 500 completions is correct after it?
+What percentage of 500 completions is correct afterward?
 """
 
 # %%
@@ -555,10 +558,10 @@ As the model becomes more certain, its entropy falls, and more groups have equal
 
 # %% [markdown]
 r"""
-## Stale completions are off-policy, and the clip limits only part of that
+## Stale completions are off-policy, and the clip bounds only some of them
 
 If rollout workers don't wait for the learner, they generate with old weights, and their completions are *off-policy*.
-The [staleness](../docs/glossary.md#staleness) of a batch is the learner's version minus its own.
+The [staleness](../docs/glossary.md#staleness) of a batch is the learner's version minus the batch's version.
 
 The next cell keeps the batch of version 0, trains on new batches, and compares the old batch with each new version.
 
@@ -602,9 +605,10 @@ if passed("generate") and passed("group_advantage") and passed("grpo_loss"):
 if passed("generate") and passed("group_advantage") and passed("grpo_loss"):
     outside, with_gradient, largest = zip(*by_lag.values(), strict=True)
     figure, axes = plt.subplots(figsize=(7, 2.6), constrained_layout=True)
-    axes.plot(by_lag, outside, "o-", color="#059669", label="ratio outside 1 ± ε")
-    axes.plot(by_lag, with_gradient, "o-", color="#d97706", label="of these, with a gradient")
-    axes.set(xlabel="staleness in versions", ylabel="% of tokens", title="An old batch moves away from the model")
+    axes.plot(list(by_lag), outside, "o-", color="#059669", label="ratio outside 1 ± ε")
+    axes.plot(list(by_lag), with_gradient, "o-", color="#d97706", label="of these, with a gradient")
+    axes.set(xlabel="staleness in versions", ylabel="% of tokens", xticks=list(by_lag))
+    axes.set_title("The model moves away from an old batch")
     axes.legend()
     print(f"largest ratio of a token with a negative advantage: {max(largest):.1f}")
 
@@ -618,7 +622,7 @@ The orange tokens moved the other way, and the clip doesn't apply to them.
 If $A < 0$, such a token's weight is its ratio, which has no upper bound.
 There are two common remedies:
 
-- *Dual clip* (Ye et al. 2020) bounds the weight where $A < 0$.
+- *Dual clip* (Ye et al. 2020) sets an upper bound, such as 3, for tokens with $A < 0$.
 - [Truncated importance sampling](../docs/glossary.md#truncated-importance-sampling) multiplies a token's loss by a ratio, cut off at a constant: the token's probability in the learner before its first step, divided by the one in the rollout worker.
   It also corrects the *mismatch* of two engines, which compute slightly different $\log \pi$ from the same weights.
 
@@ -627,7 +631,7 @@ Programs also limit the staleness, and drop or wait for whatever is older, which
 
 # %% [markdown]
 r"""
-## Colocated on the same CPUs, or disaggregated side by side
+## Colocated roles take turns, and disaggregated roles overlap
 
 Generation and learning can take turns on the same devices ([**colocated**](../docs/glossary.md#colocated)) or run at the same time, each on its own (**disaggregated**).
 Both are [placement groups](../docs/glossary.md#placement-group) (Chapter 4); here, a bundle of one CPU stands for a set of GPUs.
@@ -689,7 +693,7 @@ def in_bundles(bundles, iterations):
 if passed("generate") and passed("grpo_loss"):
     for name, bundles in [("colocated", 1), ("disaggregated", 2)]:
         seconds, staleness = in_bundles(bundles, budget(10, 3))
-        print(f"{name}: {seconds:.2f} s per iteration, batches {staleness} versions old")
+        print(f"{name}: {seconds:.2f} s per iteration, staleness {staleness} (in versions)")
 
 # %% [markdown]
 r"""
@@ -707,7 +711,7 @@ Suppose you reward every completion that looks sorted: its digits come from the 
 Every correct completion earns 1, so what could go wrong?
 
 **Predict:** a correct completion has six tokens.
-How many tokens have the completions on average after 40 iterations (10 in quick mode) with this reward?
+How many tokens do the completions have on average after 40 iterations (10 in quick mode) with this reward?
 """
 
 # %%
@@ -726,7 +730,7 @@ if passed("train_grpo"):
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
     for name, label, color in [("reward", "reward", "#d97706"), ("exact", "fraction correct", "#059669")]:
         axes.plot([point[name] for point in cheated], color=color, label=label)
-    axes.set(xlabel="iteration", ylim=(-0.03, 1.03), title="The reward rises, and the completions get worse")
+    axes.set(xlabel="iteration", ylim=(-0.03, 1.03), title="The reward rises, and the fraction correct doesn't")
     axes.legend()
 
 # %% [markdown]
@@ -738,8 +742,7 @@ Try to cheat a reward *before* you train with it.
 Write `hacked`, which takes a reward and a prompt of four digits, and returns a list of wrong completions that earn at least as much as the correct one.
 If the reward has no loophole, the list is empty.
 
-Try an empty completion, the prompt itself, one digit too few, one digit over and over, the correct completion with something after it, and descending digits.
-Every loophole in the check can be found with at most five symbols, or with the correct completion and something after it.
+For the check's rewards, it's enough to try completions of at most five symbols, and the correct completion with something after it.
 """
 
 
@@ -809,11 +812,10 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You can generate hundreds of completions at once with a transformer that reads each token once.
-- You can write GRPO from its paper, and teach a model with nothing but a reward.
+- You can generate hundreds of completions at once, and improve a model with nothing but a reward.
 - You can compute rewards in workers that may hang, and tell from its version how stale a batch is.
-- You can measure what long and stale completions cost, and search a reward for loopholes before you train with it.
-- You can find your own program's parts in verl's and OpenRLHF's configuration.
+- You can search a reward for loopholes before you train with it.
+- You can find your program's parts in verl and OpenRLHF.
 
 ## Traps
 
@@ -823,7 +825,6 @@ r"""
 - **Padding doesn't count**: not in the loss, not in the lengths, and not in `logp`.
 - **A group stays together** until its advantages are computed; shuffle afterward.
 - **A group with equal rewards** divides 0 by 0, or by a deviation of $10^{-17}$.
-- **A timeout ends your wait, not the task**, so cancel what is late.
 - **A rising reward** proves nothing.
   Measure something that you don't reward.
 
