@@ -475,8 +475,7 @@ def report(version, batch, rewards, learned):
 
 # %% [markdown]
 r"""
-Write `train_grpo`.
-It creates a model from `weights`, a frozen reference, and an Adam optimizer with LEARNING_RATE, and it starts two `rollout_workers`.
+Write `train_grpo`, which creates a model from `weights`, a frozen reference, and an Adam optimizer with LEARNING_RATE, and starts two `rollout_workers`.
 Then, in each iteration:
 
 1. Send both workers the current weights, and the iteration's number as their *version*.
