@@ -157,7 +157,7 @@ def table() -> str:
     handed = sum(len(family.students) for family in compared_families.values())
     rows = [
         ("notebooks as sources, each solved, unsolved, and with its tests edited", len(usable), compared(EACH)),
-        ("what nbgrader's tests and guide hand in", handed, sum(map(compared, compared_families))),
+        ("hand-ins from nbgrader's tests and guide", handed, sum(map(compared, compared_families))),
         ("notebooks in which nothing is graded", len(nothing), 0),
         ("notebooks that both refuse as sources", others, 0),
     ]
