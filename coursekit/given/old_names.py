@@ -76,7 +76,7 @@ OLD_NAMES = [
         "config.num_env_runners = 2",
         "config.num_env_runners == 2",
         accepted="config.num_env_runners == 0",
-        why="no error, and no runner",
+        why="no error, and no remote EnvRunner",
     ),
     Name(
         "config.env_runners(num_envs_per_worker=4)",
@@ -107,7 +107,7 @@ OLD_NAMES = [
         "config.training(num_epochs=5)",
         "config.num_epochs == 5",
         accepted="config.num_epochs == 5",
-        why="works, with a warning that it will not for long",
+        why="works, with a warning that it will become an error",
     ),
     Name(
         'config.update_from_dict({"num_sgd_iter": 5})',
@@ -121,14 +121,14 @@ OLD_NAMES = [
         "config.training(train_batch_size_per_learner=500)",
         "config.total_train_batch_size == 500",
         accepted="config.total_train_batch_size == 32 and PPOConfig().training(train_batch_size=500).total_train_batch_size == 500",
-        why="works, until you also set train_batch_size_per_learner: then Ray ignores it without a word",
+        why="works, until you also set train_batch_size_per_learner: then Ray silently ignores it",
     ),
     Name(
         'config.training(model={"fcnet_hiddens": [32]})',
         "config.rl_module(model_config=DefaultModelConfig(fcnet_hiddens=[32]))",
         "config.model_config['fcnet_hiddens'] == [32]",
         accepted="config.model_config.get('fcnet_hiddens') != [32]",
-        why="a warning when it is built, and the default network",
+        why="a warning when the algorithm is built, and the default network",
     ),
     Name(
         "config.evaluation(evaluation_num_episodes=7)",
@@ -183,7 +183,7 @@ OLD_NAMES = [
         "algo = config.build_algo()",
         "algo.iteration == 0 and not algo.stop()",
         accepted="algo.iteration == 0 and not algo.stop()",
-        why="works, with a warning that it will not for long",
+        why="works, with a warning that it will become an error",
     ),
     Name(
         "config.resources(num_gpus=1)",
@@ -226,7 +226,7 @@ OLD_NAMES = [
     ),
     Name(
         "from ray.rllib.models import ModelCatalog\nModelCatalog.register_custom_model('mine', object)",
-        "# write an RLModule, and pass it to config.rl_module (chapter 14)",
+        "# write an RLModule, and pass it to config.rl_module (Chapter 14)",
         accepted="True",
         why="no error, and RLlib never builds it",
     ),
@@ -235,7 +235,7 @@ OLD_NAMES = [
         "from ray.rllib.callbacks.callbacks import RLlibCallback",
         "hasattr(RLlibCallback, 'on_episode_end')",
         accepted="DefaultCallbacks.__name__",
-        why="works; what changes the data is now a connector",
+        why="works, but to change the data, you now write a connector",
     ),
     Name(
         'config.env_runners(observation_filter="MeanStdFilter")',
@@ -288,7 +288,7 @@ DICTIONARY = [
         ".env_runners(num_env_runners=2)",
         "config.num_env_runners == 2",
         accepted="config.num_env_runners == 2",
-        why="works in a dictionary, and nowhere else",
+        why="works in a dictionary, but nowhere else",
     ),
     Name(
         '"num_envs_per_worker": 4',
@@ -301,7 +301,7 @@ DICTIONARY = [
         ".env_runners(create_env_on_local_worker=True)",
         "config.create_env_on_local_worker",
         accepted="config.create_env_on_local_worker",
-        why="works in a dictionary, and nowhere else",
+        why="works in a dictionary, but nowhere else",
     ),
     Name(
         '"train_batch_size": 2000',
@@ -421,7 +421,7 @@ ENVIRONMENTS = [
 CORE = [
     Name(
         "ray.init(redis_max_memory=10**8)",
-        "# there is no Redis to size any more",
+        "# there's no Redis to configure anymore",
         fails="RuntimeError: Unknown keyword argument(s): redis_max_memory",
     ),
     Name(
@@ -451,7 +451,7 @@ CORE = [
         "ray.ObjectID",
         "ray.ObjectRef",
         accepted="ray.ObjectID is ray.ObjectRef",
-        why="works: another name of ObjectRef",
+        why="works: it's another name for ObjectRef",
     ),
     Name(
         "ray.register_custom_serializer(complex, use_pickle=True)",
@@ -512,7 +512,7 @@ CORE = [
     ),
     Name(
         "import ray.workflow",
-        "# chapter 25 builds a durable pipeline without it",
+        "# Chapter 25 builds a durable pipeline without it",
         fails="RuntimeError: ",
     ),
 ]
@@ -554,7 +554,7 @@ TRAIN = [
         "from ray import train",
         "callable(train.report)",
         accepted="callable(session.report)",
-        why="imports; in a worker, `session.report` only warns, and your checkpoints are lost",
+        why="the import works; in a worker, `session.report` only warns, and your checkpoints are lost",
     ),
     Name(
         "from ray.air import ScalingConfig\nTorchTrainer(learn, scaling_config=ScalingConfig(num_workers=1))",
