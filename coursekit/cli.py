@@ -36,13 +36,13 @@ app = CommandLine(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 capstone = typer.Typer(
-    help="Have a policy learn within a budget of CPU seconds, and see where it stands.", no_args_is_help=True
+    help="Train a policy within a budget of CPU seconds, and see how it ranks.", no_args_is_help=True
 )
 app.add_typer(capstone, name="capstone")
 atexit.register(gc.freeze)  # at its end Python then searches nothing for garbage: 0.3 s after a class
 
 ChapterName = Annotated[str, Argument(help="The chapter's name.")]
-GradedCourse = Annotated[Path, Argument(help="The course's folder, in which a class has been graded.")]
+GradedCourse = Annotated[Path, Argument(help="The folder of a course with a graded class.")]
 F = TypeVar("F", bound=Callable[..., None])
 
 
@@ -77,7 +77,7 @@ def _say_version(wanted: bool) -> None:
 def main(
     version: Annotated[
         bool,
-        Option("--version", callback=_say_version, is_eager=True, help="Say the versions of the course and of Ray."),
+        Option("--version", callback=_say_version, is_eager=True, help="Show the versions of the course and of Ray."),
     ] = False,
 ) -> None:
     """Take the course, teach it, or write it."""
@@ -85,9 +85,9 @@ def main(
 
 @command("build --check", WRITE)
 def build(
-    check: Annotated[bool, Option("--check", help="Write nothing, and fail if one of these files is stale.")] = False,
+    check: Annotated[bool, Option("--check", help="Write nothing, and fail if any of these files is stale.")] = False,
 ) -> None:
-    """Write notebooks/ and solutions/ from chapters/, and the lists of chapters in README and docs."""
+    """Build notebooks/ and solutions/ from chapters/, and update the lists of chapters in README.md and docs/."""
     from coursekit.author import build as builder
 
     built = builder.build()
@@ -101,12 +101,12 @@ def build(
 
 @command("lab --port 8890 --no-browser", LEARN, context_settings={"ignore_unknown_options": True})
 def lab(
-    port: Annotated[int | None, Option(help="The port; by default 8888, or the next free one.")] = None,
+    port: Annotated[int | None, Option(help="The port. Default: 8888, or the next free one.")] = None,
     jupyter_arguments: Annotated[
-        list[str] | None, Argument(help="JupyterLab's own options, such as --ip=0.0.0.0, which are passed on.")
+        list[str] | None, Argument(help="Options for JupyterLab, such as --ip=0.0.0.0.")
     ] = None,
 ) -> None:
-    """Check this machine, then open work/, your own copy of the course, in JupyterLab."""
+    """Check this machine, and then open work/, your own copy of the course, in JupyterLab."""
     from coursekit.machine import copies, doctor, facts
     from coursekit.machine import lab as jupyter
 
@@ -119,7 +119,7 @@ def lab(
 
 @command("update", LEARN)
 def update() -> None:
-    """Update your notebooks in work/ to the course's version, and keep everything you wrote in them."""
+    """Update your notebooks in work/ to the course's version, and keep everything that you wrote in them."""
     from coursekit.machine.update import update as bring
 
     report = bring()
@@ -130,7 +130,7 @@ def update() -> None:
 
 @command("doctor", LEARN)
 def doctor() -> None:
-    """Check this machine: Python, versions, cores, memory, ports. Exit code 1 means that it is not ready."""
+    """Check this machine: Python, versions, cores, memory, and ports. Exit code 1 means that it isn't ready."""
     from coursekit.machine.doctor import examine
 
     report = examine()
@@ -140,7 +140,7 @@ def doctor() -> None:
 
 @command("progress", LEARN)
 def progress() -> None:
-    """Show the points of every chapter, earned and possible."""
+    """Show your points in every chapter, and how many you can earn."""
     from coursekit.learner.overview import overview
     from coursekit.machine import copies
 
@@ -149,7 +149,7 @@ def progress() -> None:
 
 
 @command("chapter ch27_topic", WRITE)
-def chapter(name: Annotated[str, Argument(help="Its name: ch, two digits, and a topic.")]) -> None:
+def chapter(name: Annotated[str, Argument(help="The chapter's name: ch, two digits, and a topic.")]) -> None:
     """Start a new chapter from the templates."""
     from coursekit.author.scaffold import new_chapter
 
@@ -157,7 +157,7 @@ def chapter(name: Annotated[str, Argument(help="Its name: ch, two digits, and a 
         print(f"wrote {path.relative_to(ROOT)}")
     print(
         f"Next:\n"
-        f"  1. Write the chapter and its exercises in these files; `make build` shows you the notebook.\n"
+        f"  1. Write the chapter and its exercises in these files. `make build` turns them into notebooks.\n"
         f"  2. Write right and wrong answers in tests/answers/{name}.py; `make test` runs them all.\n"
         "  3. Commit these files together with those that `make build` wrote."
     )
@@ -168,14 +168,14 @@ def exercise_(
     chapter: ChapterName,
     name: Annotated[str, Argument(help="The name of the function that learners write.")],
 ) -> None:
-    """Add an exercise to a chapter: a small one that works, in all its places, for you to make yours."""
+    """Add a small working exercise to a chapter's files, for you to make your own."""
     from coursekit.author.scaffold import new_exercise
 
     for path in new_exercise(chapter, name):
         print(path.relative_to(ROOT))
     print(
         f"Next steps:\n"
-        f"  1. Make the text, the check and the answers yours: look for {name} in these files.\n"
+        f"  1. Make the text, the check, and the answers your own: look for {name} in these files.\n"
         f"  2. Run `make build`, and then `make test name={chapter}`.\n"
         "  3. Commit these files together with those that `make build` wrote."
     )
@@ -183,9 +183,9 @@ def exercise_(
 
 @command("bill ch01_tasks", WRITE)
 def bill(
-    chapters: Annotated[list[str] | None, Argument(help="Names of chapters; by default all.")] = None,
+    chapters: Annotated[list[str] | None, Argument(help="Names of chapters. Default: all.")] = None,
 ) -> None:
-    """Count, for each exercise, the lines of its check, of all that judges it, and of our solution."""
+    """Count, for each exercise, the lines of its check, of everything that judges it, and of our solution."""
     from coursekit.author.bill import bills
     from coursekit.basics.errors import chapter_names, existing_chapter
 
@@ -198,9 +198,11 @@ def bill(
 @command("slides ch01_tasks --run", TEACH)
 def slides(
     name: ChapterName,
-    run: Annotated[bool, Option("--run", help="Run the solved chapter, and show what came out here.")] = False,
+    run: Annotated[
+        bool, Option("--run", help="Run the solved chapter, and show the outputs from this machine.")
+    ] = False,
     sheet: Annotated[
-        str, Option(help="How the title of your run sheet begins; by default, the first with this chapter.")
+        str, Option(help="The beginning of your run sheet's title. Default: the chapter's own run sheet.")
     ] = "",
 ) -> None:
     """Turn a chapter into slides with speaker notes: one HTML file that opens offline."""
@@ -217,10 +219,12 @@ def slides(
 def record(
     names: Annotated[
         list[str] | None,
-        Argument(help="The chapters' names, run one after the other; without any, lists those that have changed."),
+        Argument(
+            help="The chapters to run, one after the other. Without any, the command lists the chapters that have changed."
+        ),
     ] = None,
 ) -> None:
-    """Run solved chapters in full mode, and keep in site/recorded/ what their demonstrations showed."""
+    """Run solved chapters in full mode, and save the outputs of their demonstrations in site/recorded/."""
     from coursekit.author.recordings import not_run_again, record_all
 
     if not names:
@@ -236,11 +240,11 @@ def collect(
     table: Annotated[
         Path | None,
         Option(
-            help="Moodle's grading worksheet, which says when each handed in, or Canvas' gradebook; tells namesakes apart."
+            help="Moodle's grading worksheet, which also has the times of the hand-ins, or Canvas' gradebook. It tells students of the same name apart."
         ),
     ] = None,
 ) -> None:
-    """Sort what students handed in on Moodle or Canvas into submitted/, and list what fits no student, with the reason."""
+    """Sort the hand-ins from Moodle or Canvas into submitted/, and list any that match no student, with the reason."""
     from coursekit.grading.desk.collect import collect as put
 
     print(put(source, course, table))
@@ -249,19 +253,19 @@ def collect(
 @command("grades course --to moodle --table worksheet.csv --dry-run", TEACH)
 def grades(
     course: GradedCourse,
-    to: Annotated[str, Option(help="canvas, moodle or csv.")] = "csv",
+    to: Annotated[str, Option(help="canvas, moodle, or csv.")] = "csv",
     table: Annotated[
-        Path | None, Option(help="What the platform exported: Canvas' gradebook, Moodle's grading worksheet.")
+        Path | None, Option(help="The table that you exported: Canvas' gradebook, or Moodle's grading worksheet.")
     ] = None,
     column: Annotated[
-        list[str] | None, Option(help='The column of an assignment, as "ch01_tasks=Homework 1"; repeatable.')
+        list[str] | None, Option(help='The column for an assignment, such as "ch01_tasks=Homework 1". Repeatable.')
     ] = None,
     scale: Annotated[bool, Option("--scale", help="Convert points to the platform's maximum.")] = False,
-    zeros: Annotated[bool, Option("--zeros", help="Give 0 to students who handed in nothing by their date.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Show each change and write nothing.")] = False,
-    out: Annotated[Path | None, Option(help="The new file; by default one beside the table.")] = None,
+    zeros: Annotated[bool, Option("--zeros", help="Give 0 to students who handed in nothing by the due date.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show each change, and write nothing.")] = False,
+    out: Annotated[Path | None, Option(help="The new file. Default: a file beside the table.")] = None,
 ) -> None:
-    """Fill the class's points into a platform's table, and write it as a new file to import."""
+    """Fill in the class's points in a platform's table, and write it to a new file for you to import."""
     from coursekit.grading.desk.transfer import grades_to
 
     print(grades_to(course, to, table, column or [], scale, zeros, dry_run, out))
@@ -270,9 +274,9 @@ def grades(
 @command("give-back course --to moodle", TEACH)
 def give_back(
     course: GradedCourse,
-    to: Annotated[str, Option(help="moodle, canvas or folder.")] = "folder",
+    to: Annotated[str, Option(help="moodle, canvas, or folder.")] = "folder",
 ) -> None:
-    """Pack the students' pages for each assignment: the zip that Moodle or Canvas takes for feedback, or a folder."""
+    """Pack the students' pages for each assignment, in a zip that you can upload to Moodle or Canvas, or in a folder."""
     from coursekit.grading.desk.give_back import give_back as pack
 
     print(pack(course, to))
@@ -280,7 +284,7 @@ def give_back(
 
 @command("similar course", TEACH)
 def similar(course: GradedCourse) -> None:
-    """Write similar.html: pairs of hand-ins with much in common, side by side, for you to read. It is never a verdict."""
+    """Write similar.html, which shows pairs of hand-ins with much in common side by side. Read it yourself: it's never a verdict."""
     from coursekit.grading.desk.similar import similar as write
 
     print(f"wrote {write(course)}")
@@ -288,30 +292,31 @@ def similar(course: GradedCourse) -> None:
 
 @command("grade course/submitted --jobs 2", TEACH)
 def grade(
-    submissions: Annotated[Path, Argument(help="The folder submitted/ of a course: <student>/<assignment>/*.ipynb.")],
-    jobs: Annotated[int, Option(min=1, help="How many submissions to grade at a time.")] = 2,
+    submissions: Annotated[Path, Argument(help="The submitted/ folder of a course: <student>/<assignment>/*.ipynb.")],
+    jobs: Annotated[int, Option(min=1, help="How many submissions to grade at the same time.")] = 2,
     only: Annotated[
-        list[str] | None, Option(help="A student, an assignment, or student/assignment; repeatable.")
+        list[str] | None, Option(help="A student, an assignment, or student/assignment. Repeatable.")
     ] = None,
     seed: Annotated[
-        int | None, Option(help="The seed of the inputs, to reproduce a run; by default a new secret one.")
+        int | None, Option(help="The seed of the inputs, to reproduce a run. Default: a new, secret seed.")
     ] = None,
     again: Annotated[bool, Option("--again", help="Regrade everything instead of resuming.")] = False,
     all_cells: Annotated[bool, Option("--all-cells", help="Also run unedited demo cells.")] = False,
     timeout: Annotated[
         float | None,
         Option(
-            min=1, help="Seconds that one cell, or one question of a check, may take; by default 180, or as configured."
+            min=1,
+            help="Seconds that one cell, or one request from a check, may take. Default: as configured, or else 180.",
         ),
     ] = None,
-    total: Annotated[float, Option(min=1, help="Seconds that one submission may take in all.")] = 1200,
-    memory: Annotated[int, Option(help="MB that one submission may use, Ray included.")] = 6000,
+    total: Annotated[float, Option(min=1, help="Seconds that one submission may take in total.")] = 1200,
+    memory: Annotated[int, Option(help="MB of memory that one submission may use, including Ray.")] = 6000,
     address: Annotated[str, Option(help="Grade on the Ray cluster at this address.")] = "",
     no_sandbox: Annotated[
-        bool, Option("--no-sandbox", help="Run submissions unprotected, if you trust all of them.")
+        bool, Option("--no-sandbox", help="Run the submissions without protection, if you trust all of them.")
     ] = False,
 ) -> None:
-    """Grade a class in parallel, each submission in a sandbox. After an interruption, the same command resumes."""
+    """Grade a class in parallel, each submission in a sandbox. If you interrupt the command, run it again to resume."""
     gc.disable()  # imports leave little to collect
     from coursekit.grading.course_folders import Place
     from coursekit.sandbox.limits import Limits
@@ -332,7 +337,7 @@ def grade(
 
 @command("report course", TEACH)
 def report(course: GradedCourse) -> None:
-    """Write the students' pages and grades.csv again, with what you have changed in formgrader since."""
+    """Rewrite the students' pages and grades.csv with what you have changed in formgrader since you graded."""
     from coursekit.grading.desk.grade_command import report_class
 
     report_class(course)
@@ -340,7 +345,7 @@ def report(course: GradedCourse) -> None:
 
 @command("class course", TEACH)
 def class_(course: GradedCourse) -> None:
-    """Write class.html, the page for you: what was hard, the most common messages, who handed in nothing."""
+    """Write class.html, a page for you: what was hard, which messages were most common, and who handed in nothing."""
     from coursekit.grading.desk.grade_command import show_class
 
     show_class(course)
@@ -348,9 +353,11 @@ def class_(course: GradedCourse) -> None:
 
 @command("release course", TEACH)
 def release(
-    folder: Annotated[Path, Argument(help="A folder that does not exist yet, or holds class.toml and a roster alone.")],
+    folder: Annotated[
+        Path, Argument(help="A folder that does not exist yet, or has only class.toml and a roster in it.")
+    ],
 ) -> None:
-    """Make a ready nbgrader course, with one assignment for each chapter, and a zip for learners without solutions."""
+    """Make a complete nbgrader course, with one assignment per chapter, and a zip for learners, without solutions."""
     from coursekit.grading.desk.grade_command import release_course
 
     release_course(folder)
@@ -360,12 +367,12 @@ def release(
 def pack(
     folder: Annotated[Path, Argument(help="A folder that does not exist yet, or one that was packed before.")],
     platform: Annotated[
-        list[str] | None, Option(help="linux-x86_64 (also for WSL), linux-aarch64 or macos-arm64; repeatable.")
+        list[str] | None, Option(help="linux-x86_64 (also for WSL), linux-aarch64, or macos-arm64. Repeatable.")
     ] = None,
-    python: Annotated[list[str] | None, Option(help="3.11, 3.12 or 3.13; repeatable.")] = None,
-    course: Annotated[Path | None, Option(help="A course that was released, for a class with its own dates.")] = None,
+    python: Annotated[list[str] | None, Option(help="3.11, 3.12, or 3.13. Repeatable.")] = None,
+    course: Annotated[Path | None, Option(help="A course that you released, if the class has its own dates.")] = None,
 ) -> None:
-    """Fill a folder for a USB stick, from which laptops install the course without a network."""
+    """Fill a folder for a USB stick, so that laptops can install the course without a network."""
     from coursekit.grading.desk.pack import pack as fill
 
     fill(folder, platform or ["linux-x86_64"], python or ["3.11"], course)
@@ -374,16 +381,18 @@ def pack(
 @command("room", TEACH)
 def room(
     port: Annotated[int, Option(help="The port that learners' machines connect to.")] = 8765,
-    board: Annotated[int, Option(help="The port of the board, on this machine alone.")] = 8766,
+    board: Annotated[int, Option(help="The port of the board, on this machine only.")] = 8766,
     keep: Annotated[
-        Path | None, Option(help="A file that keeps what the room was told; without it, all is deleted at the end.")
+        Path | None,
+        Option(help="A file that keeps everything the room receives. Without it, everything is deleted at the end."),
     ] = None,
     handins: Annotated[
-        Path | None, Option(help="The folder for hand-ins, as course/submitted; without it, none are taken.")
+        Path | None,
+        Option(help="The folder for hand-ins, such as course/submitted. Without it, learners can't hand in."),
     ] = None,
-    address: Annotated[str, Option(help="The address that learners type, where this machine has several.")] = "",
+    address: Annotated[str, Option(help="The address that learners type, if this machine has several.")] = "",
 ) -> None:
-    """Open a room for a workshop: learners join with an address and a code, and you see live who is where and who is stuck."""
+    """Open a room for a workshop: learners join with an address and a code, and you see live who is where, and who is stuck."""
     from coursekit.room.room_command import open_room
 
     open_room(port, board, keep, handins, address)
@@ -392,7 +401,7 @@ def room(
 @command('join "192.168.1.7 QUIET-FALCON"', LEARN)
 def join_(
     room: Annotated[str, Argument(help="The address and the code on your instructor's screen, in quotes.")],
-    nickname: Annotated[str, Option(help="What the board calls you.")] = "",
+    nickname: Annotated[str, Option(help="Your name on the board.")] = "",
 ) -> None:
     """Join your instructor's room, for all notebooks on this machine."""
     from coursekit.learner.workshop.attendance import join
@@ -403,10 +412,10 @@ def join_(
 @command("handin work/ch01_tasks.ipynb", LEARN)
 def handin_(
     notebook: Annotated[str, Argument(help="The notebook's file.")],
-    student: Annotated[str, Option(help="Your name in the class; by default your nickname.")] = "",
-    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+    student: Annotated[str, Option(help="Your name in the class. Default: your nickname.")] = "",
+    yes: Annotated[bool, Option("--yes", help="Don't ask before sending.")] = False,
 ) -> None:
-    """Hand in a notebook to the instructor whose room you have joined; a receipt comes back."""
+    """Hand in a notebook to the instructor whose room you have joined, and get a receipt."""
     from coursekit.learner.workshop.hand_in import hand_in
 
     print(hand_in(notebook, student=student, sure=yes))
@@ -414,7 +423,7 @@ def handin_(
 
 @command("leave", LEARN)
 def leave_() -> None:
-    """Leave the room: nothing is sent from then on."""
+    """Leave the room: after that, nothing is sent."""
     from coursekit.learner.workshop.attendance import leave
 
     print(leave())
@@ -422,22 +431,27 @@ def leave_() -> None:
 
 @command("capstone run my_entry.py --seconds 60", within=capstone)
 def capstone_run(
-    entry: Annotated[Path, Argument(help="A Python file with train(make_envs, budget), which returns a policy.")],
-    name: Annotated[str, Option(help="What the leaderboard calls it; without it the file's name.")] = "",
+    entry: Annotated[
+        Path, Argument(help="A Python file with a function train(make_envs, budget) that returns a policy.")
+    ],
+    name: Annotated[str, Option(help="The entry's name on the leaderboard. Default: the file's name.")] = "",
     seconds: Annotated[
-        float, Option(help="CPU seconds to learn with, those of all its processes; seconds with --by-clock.")
+        float,
+        Option(
+            help="The budget for learning, in CPU seconds of all its processes, or in wall-clock seconds with --by-clock."
+        ),
     ] = 60,
     seed: Annotated[
-        int | None, Option(min=0, help="The seed of the judge's episodes; secret and new by default.")
+        int | None, Option(min=0, help="The seed of the judge's episodes. Default: a new, secret seed.")
     ] = None,
     by_clock: Annotated[
-        bool, Option("--by-clock", help="The other league: seconds by the clock, a slow simulator, a killed actor.")
+        bool, Option("--by-clock", help="The other league: wall-clock seconds, a slow simulator, and a killed actor.")
     ] = False,
     no_sandbox: Annotated[
-        bool, Option("--no-sandbox", help="Run the entry unprotected (it is yours, or you trust it).")
+        bool, Option("--no-sandbox", help="Run the entry without protection, if you wrote it or trust it.")
     ] = False,
 ) -> None:
-    """Run an entry: it learns in a sandbox, its policy is judged from outside, its score goes on the leaderboard."""
+    """Run an entry: it learns in a sandbox, its policy is scored from outside, and the score goes on the leaderboard."""
     from coursekit.capstone.capstone_command import run_entry
     from coursekit.capstone.rules import Rules
 
@@ -446,7 +460,7 @@ def capstone_run(
 
 @command("capstone board --open", within=capstone)
 def capstone_leaderboard(
-    in_browser: Annotated[bool, Option("--open", help="Open it in a browser.")] = False,
+    in_browser: Annotated[bool, Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write the leaderboard as a page with the learning curves."""
     from coursekit.capstone.capstone_command import show_leaderboard
@@ -456,13 +470,15 @@ def capstone_leaderboard(
 
 @command("capstone class entries --seconds 60", within=capstone)
 def capstone_class(
-    folder: Annotated[Path, Argument(help="A folder with the class's entries, a Python file for each.")],
-    seconds: Annotated[float, Option(help="The budget of each, as for `run`.")] = 60,
+    folder: Annotated[Path, Argument(help="A folder with the class's entries, one Python file each.")],
+    seconds: Annotated[float, Option(help="The budget of each entry, as for `run`.")] = 60,
     by_clock: Annotated[bool, Option("--by-clock", help="The other league, as for `run`.")] = False,
-    no_sandbox: Annotated[bool, Option("--no-sandbox", help="Run entries that you trust unprotected.")] = False,
+    no_sandbox: Annotated[
+        bool, Option("--no-sandbox", help="Run the entries without protection, if you trust all of them.")
+    ] = False,
     in_browser: Annotated[bool, Option("--open", help="Open the leaderboard in a browser.")] = False,
 ) -> None:
-    """Run a class's entries in one world, and write their leaderboard, with learning curves and films of their best episodes."""
+    """Run a class's entries in the same world, and write their leaderboard, with learning curves and animations of their best episodes."""
     from coursekit.capstone.capstone_command import class_leaderboard
     from coursekit.capstone.rules import Rules
 
