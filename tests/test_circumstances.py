@@ -155,7 +155,7 @@ Circumstance = Callable[[Place], None]
 HARMLESS = [proxy, other_encoding, variables_of_a_shell, windows_checkout, small_shared_memory, nested_cgroup]
 # What the preflight says of the others, and the variable that it advises.
 NAMED: dict[Circumstance, tuple[str, str]] = {
-    locked_home: ("cannot write into ~/.ray (Read-only file system)", "HOME"),
+    locked_home: ("cannot write to ~/.ray (Read-only file system)", "HOME"),
     somebody_elses_ray_folder: ("/ray (Read-only file system)", "RAY_TMPDIR"),
     long_temporary_folder: ("(100 bytes; Ray's sockets allow 39)", "RAY_TMPDIR"),
 }

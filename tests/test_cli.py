@@ -111,7 +111,7 @@ def test_a_chapter_is_never_overwritten(course):
 
 def test_nothing_is_written_when_one_of_the_files_exists(course):
     (course / "img" / "ch42_topic.svg").write_text("mine")
-    with pytest.raises(CommandError, match=r"img/ch42_topic.svg exists already"):
+    with pytest.raises(CommandError, match=r"img/ch42_topic.svg already exists"):
         new_chapter("ch42_topic", course)
     assert not (course / "chapters" / "ch42_topic.py").exists()
 

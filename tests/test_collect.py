@@ -270,7 +270,7 @@ def test_a_time_of_the_worksheet_that_cannot_be_read_is_named_with_the_way_out(c
     assert (course / f"submitted/Alan/{START}/timestamp.txt").read_text() == "2026-10-19 21:58:00.000000 UTC"
     note, zone, way_out = result.notes
     assert note == f"{table}, line 2: Last modified (submission) {said!r} {reason}, so Ada counts as on time."
-    assert zone == "Its times name no zone, and were read in the class's: Europe/Berlin."
+    assert zone == "Its times name no zone, so they were read in the class's zone: Europe/Berlin."
     assert way_out.endswith(
         "write the time into timestamp.txt beside the notebook, as 2026-10-19 18:30:00 Europe/Berlin."
     )
@@ -393,7 +393,7 @@ def test_a_name_that_decodes_to_improbable_letters_is_noted(course, tmp_path, na
     with zipfile.ZipFile(tmp_path / "zip.zip", "w") as archive:
         archive.writestr(Unsaid(moodle(name, 1)), SOLVED)
         archive.writestr(zipfile.ZipInfo(moodle("Ada Lovelace", 2)), SOLVED)
-    notes = [note for note in collect(tmp_path / "zip.zip", course).notes if "letters that are in no name" in note]
+    notes = [note for note in collect(tmp_path / "zip.zip", course).notes if "characters that no name has" in note]
     (student,) = {path.name for path in (course / "submitted").iterdir()} - {"Ada Lovelace"}
     assert len(notes) == (student != name)
 
@@ -565,7 +565,7 @@ def test_the_command_says_what_came_of_it(course):
     assert f"Next: coursekit grade {course / 'submitted'}" in shown.output.replace("\n", "")
     again = CliRunner().invoke(app, ["collect", str(path), str(course)]).output
     assert "New in submitted/: nothing." in again
-    assert "1 notebook had been placed before, unchanged." in again
+    assert "Unchanged, and placed before: 1 notebook." in again
     assert "Next:" not in again
 
 

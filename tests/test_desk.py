@@ -312,7 +312,7 @@ def test_who_names_the_folder_submitted_is_told_the_courses(course, command):
     grade(course)
     refused = CliRunner().invoke(app, [command, str(course / "submitted")])
     assert refused.exit_code == 1
-    assert refused.output.endswith(f"around it: {os.path.relpath(course)}\n")
+    assert refused.output.endswith(f"instead: {os.path.relpath(course)}\n")
 
 
 # Formgrader's button

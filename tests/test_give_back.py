@@ -118,9 +118,9 @@ def test_whom_no_zip_of_the_platform_names_is_named(course):
     write(course / "submitted/grace/hw1/p1.ipynb", cells())
     grade(course)
     said = give_back(course, "moodle")
-    assert "grace/hw1: no zip from Moodle that was collected says who they are there." in said
+    assert "grace/hw1: no zip that you collected from Moodle says who this student is there." in said
     assert len(zipped(course)) == 2
-    assert "no zip from Canvas" in give_back(course, "canvas")
+    assert "no zip that you collected from Canvas" in give_back(course, "canvas")
     assert zipped(course, "canvas") == {}
 
 
@@ -137,7 +137,7 @@ def test_what_is_not_graded_as_it_is_now_is_named_with_the_command(course):
 def test_what_lies_in_no_assignment_is_named(course):
     write(course / "submitted/grace/p1.ipynb", cells())
     grade(course)
-    assert "grace//p1: it is no assignment's, so its page stays in reports/" in give_back(course, "moodle")
+    assert "grace//p1: it belongs to no assignment, so its page stays in reports/" in give_back(course, "moodle")
 
 
 @pytest.mark.parametrize("members", [["ada", "alan"], ["ada"]])
@@ -167,7 +167,7 @@ def test_two_students_of_whom_a_file_would_have_one_name_are_named(course):
     write(course / "submitted/Ada/hw1/p1.ipynb", cells())
     grade(course)
     said = give_back(course, "folder")
-    assert "Ada/hw1: another's file has the same name" in said
+    assert "Ada/hw1: another student's file has the same name" in said
     assert [path.name for path in (course / "give-back/hw1").iterdir()] == ["alan.html"]
 
 

@@ -401,7 +401,7 @@ def test_an_empty_folder_is_told_what_is_expected(tmp_path):
 @needs_sandbox
 def test_an_unknown_student_is_told_what_only_takes(tmp_path):
     hand_in(tmp_path, "anna", notebook())
-    assert "fits --only nobody" in failing(str(tmp_path / "submitted"), "--only", "nobody")
+    assert "matches --only nobody" in failing(str(tmp_path / "submitted"), "--only", "nobody")
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def test_it_says_what_it_does_not_go_by_how_many_are_done_how_many_failed_how_fa
     )
     grade_command.grade_class(tmp_path, grade_command.Options())
     text = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", shown.getvalue())
-    assert re.search(r"\d+ a minute, 1 not gradable .* 3/4 [-\d]+:[-\d]+:[-\d]+", text)
+    assert re.search(r"\d+ per minute, 1 not gradable .* 3/4 [-\d]+:[-\d]+:[-\d]+", text)
     assert "2 graded, 1 not gradable" in text
     assert text.startswith("nbgrader_config.py sets something\n")
 
@@ -458,7 +458,7 @@ def test_without_a_sandbox_it_warns_and_grades_all_the_same(tmp_path):
     hand_in_honestly(tmp_path)
     grader = [sys.executable, "-m", "coursekit.cli", "grade", str(tmp_path / "submitted"), "--no-sandbox"]
     run = subprocess.run(grader, capture_output=True, text=True, env=os.environ | {"COLUMNS": "200"})
-    assert "can read and delete what you can" in run.stderr
+    assert "can read and delete whatever you can" in run.stderr
     assert "3 graded, 0 not gradable" in run.stderr
     assert [record["score"] for record in sorted(lines(tmp_path / "results.jsonl"), key=lambda it: it["key"])] == [
         1,

@@ -76,7 +76,7 @@ def test_a_time_without_a_zone_is_the_classs_and_that_is_said():
 def test_an_hour_that_the_clock_shows_twice_counts_as_the_first_and_that_is_said():
     found = moment_in("2026-10-25 02:30 Europe/Berlin", None)
     assert found.when == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
-    assert "the earlier time was taken" in found.note
+    assert "the earlier time was used" in found.note
     assert moment_in("2026-10-25 02:30 CET", BERLIN).when == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
 
 

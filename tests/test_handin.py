@@ -242,7 +242,7 @@ def test_what_is_no_notebook_of_a_chapter_is_not_sent(room, submitted, tmp_path)
     assert "is not a notebook of a chapter" in str(hand_in.hand_in(str(tmp_path / "notes.txt"), sure=True))
     assert "was not found" in str(hand_in.hand_in(sure=True))
     attendance.leave()
-    assert "in no room" in str(hand_in.hand_in(sure=True))
+    assert "not in a room" in str(hand_in.hand_in(sure=True))
 
 
 def test_a_room_that_dies_before_it_answers_loses_no_notebook_and_keeps_none_twice(

@@ -90,7 +90,7 @@ def test_make_record_without_a_name_lists_what_has_not_been_run_again(monkeypatc
 def test_several_chapters_are_recorded_in_turn_and_one_that_fails_stops_no_other(monkeypatch, capsys):
     def run(name: str, root: Path) -> Path:
         if name == "ch01_tasks":
-            raise CommandError("Nothing is recorded: as_task did not pass.")
+            raise CommandError("Nothing was recorded: as_task did not pass.")
         return recordings.recording(name, root)
 
     monkeypatch.setattr(recordings, "record", run)
@@ -98,7 +98,7 @@ def test_several_chapters_are_recorded_in_turn_and_one_that_fails_stops_no_other
     told = [line.partition(" (")[0] for line in capsys.readouterr().out.splitlines()]
     assert told == [
         "wrote site/recorded/ch00_start.json",
-        "ch01_tasks: Nothing is recorded: as_task did not pass.",
+        "ch01_tasks: Nothing was recorded: as_task did not pass.",
         "wrote site/recorded/ch05_faults.json",
     ]
     with pytest.raises(CommandError, match="There is no chapter 'ch05'"):

@@ -100,7 +100,7 @@ def test_canvas_gets_its_table_back_with_one_column_filled(course):
     assert table[4][0] == "'=cmd(), Eve"
     assert "ada: hw1: empty → 2" in said
     assert "alan: hw1: 2 → 1.5" in said
-    assert "line 5, =cmd(), Eve: no student in the class fits" in said
+    assert "line 5, =cmd(), Eve: no student in the class matches" in said
     assert "grace: no line in the table" in said
 
 
@@ -198,7 +198,7 @@ def test_comments_without_a_column_are_said(course, platform, text, options, rea
 def test_two_lines_of_one_student_get_nothing(course):
     said, table = run(course, "moodle", WORKSHEET + WORKSHEET.splitlines()[1] + "\n")
     assert [row[4] for row in table] == ["Grade", "", "1.5", "", ""]
-    assert "line 2, Ada Lovelace: no student in the class fits, or more than one does" in said
+    assert "line 2, Ada Lovelace: no student in the class matches, or more than one does" in said
 
 
 def test_who_takes_the_name_of_another_gets_nothing_of_theirs(course):
@@ -215,13 +215,13 @@ def test_a_number_among_the_points_is_nobodys_id(course):
 @pytest.mark.parametrize(
     ("platform", "text", "options", "reason"),
     [
-        ("canvas", WORKSHEET, [], "it lacks the columns Student, ID, Section"),
+        ("canvas", WORKSHEET, [], "it lacks the columns Student, ID, and Section"),
         ("moodle", CANVAS, [], "is Canvas' gradebook"),
         ("ilias", CANVAS, [], "--to ilias is unknown"),
-        ("canvas", CANVAS, [], 'Say which it is: --column "hw1=Homework 1"'),
+        ("canvas", CANVAS, [], 'Say which column it is: --column "hw1=Homework 1"'),
         ("canvas", CANVAS, ["--column", "hw1=Homework 7"], "has no column Homework 7"),
         ("canvas", CANVAS, [], "Its columns are: Homework 1 (901), hw2 (902).\n"),
-        ("canvas", CANVAS, ["--column", "hw9=Homework 1"], "The class has had no hw9"),
+        ("canvas", CANVAS, ["--column", "hw9=Homework 1"], "The class has not had hw9"),
         ("canvas", CANVAS, ["--column", "hw1"], "names no column"),
         ("moodle", "Identifier,Grade\n", [], "has no rows"),
     ],

@@ -65,9 +65,9 @@ def record(name: str, root: Path = ROOT) -> Path:
                     client.execute_cell(cell, index)
                     seconds[cell.id] = round(time.monotonic() - began)
         except (CellControlSignal, DeadKernelError) as error:
-            raise CommandError(f"Nothing is recorded: a cell failed.\n{error}") from error
+            raise CommandError(f"Nothing was recorded: a cell failed.\n{error}") from error
     if failed := _not_passed(notebook):
-        raise CommandError(f"Nothing is recorded: {', '.join(failed)} did not pass. Run the notebook and see why.")
+        raise CommandError(f"Nothing was recorded: {', '.join(failed)} did not pass. Run the notebook and see why.")
     outputs = {cell.id: [*filter(None, map(_kept, cell.outputs))] for cell in demonstrations(notebook)}
     long = {cell_id: taken for cell_id, taken in seconds.items() if taken > LONG}
     found = {"machine": _machine(), "date": time.strftime("%Y-%m-%d"), "seconds": long, "outputs": outputs}

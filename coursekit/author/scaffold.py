@@ -79,17 +79,17 @@ def new_exercise(chapter: str, name: str, root: Path = ROOT) -> list[Path]:
     """Add a small exercise that works to a chapter, its checks and their answers, and return the three files; raises CommandError."""
     existing_chapter(chapter, root)
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise CommandError(f"{name!r} cannot be the name of a function. Take one like slow_node.")
+        raise CommandError(f"{name!r} cannot be the name of a function. Choose one like slow_node.")
     folders = ("chapters", "coursekit/exercises", "tests/answers")
     text, checks, answers = (root / folder / f"{chapter}.py" for folder in folders)
     texts = {path: path.read_text(encoding="utf-8") for path in (text, checks, answers)}
     if re.search(rf"\b{name}\b", texts[checks]):
-        raise CommandError(f"{checks.relative_to(root)} has the name {name} already. Choose another one.")
+        raise CommandError(f"{checks.relative_to(root)} already uses the name {name}. Choose another one.")
     parts = ((text, CELLS, END_OF_CHAPTER), (checks, CHECK, "question("))
     for path, _, place in parts:
         if f"\n{place}" not in texts[path]:
             last = place.splitlines()[-1]
-            raise CommandError(f"{path.relative_to(root)} has no {last!r}, before which the exercise would stand.")
+            raise CommandError(f"{path.relative_to(root)} has no {last!r}, before which the exercise would go.")
     for path, addition, place in parts:
         before, after = texts[path].split(f"\n{place}", 1)
         path.write_text(f"{before}\n{addition.replace('NAME', name)}{place}{after}", encoding="utf-8")
@@ -106,7 +106,7 @@ def new_chapter(name: str, root: Path = ROOT) -> list[Path]:
         text = template.read_text(encoding="utf-8").replace("CHAPTER", name).replace("NN", str(int(name[2:4])))
         texts[root / folder / f"{name}{ending}"] = text
     if taken := [path for path in texts if path.exists()]:
-        raise CommandError(f"{taken[0].relative_to(root)} exists already. Delete it, or choose another name.")
+        raise CommandError(f"{taken[0].relative_to(root)} already exists. Delete it, or choose another name.")
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8")
     return list(texts)

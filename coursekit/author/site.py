@@ -39,7 +39,7 @@ def main() -> None:
         stage(source, os.environ.get("SOLUTIONS", "1") != "0", language)
         sphinx = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "--jobs=auto"]
         if subprocess.run([*sphinx, "-d", ROOT / f"build/site-doctrees/{language}", source, built]).returncode:
-            sys.exit("The site has faults: they are named above.")
+            sys.exit("The site has errors, which are listed above.")
         shutil.rmtree(built.parent / "jupyter_execute", ignore_errors=True)  # MyST-NB's second copy of the pictures
         for name in chapter_names():  # what the download button hands out
             shutil.copy(ROOT / f"notebooks/{name}.ipynb", built / "_sources/notebooks")

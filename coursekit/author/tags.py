@@ -73,13 +73,13 @@ def _problems_of_cell(cell: NotebookNode, called: list[tuple[str, str]], items: 
     try:
         ast.parse(cell.source)
     except SyntaxError as error:
-        yield f"this cell is not Python, at its line {error.lineno}: {error.msg}."
+        yield f"this cell is not valid Python. Line {error.lineno}: {error.msg}."
         return
     yield from _problems_of_delimiters(cell.source, called, items)
     if "demo" in tags and (called or BEGIN in cell.source):
         yield 'the tag "demo" is for cells that only show something: remove it from answers and checks.'
     if len(called) > 1:
-        yield f"one cell, one check: this one has {[name for _, name in called]}."
+        yield f"put each check in a cell of its own: this one has {[name for _, name in called]}."
     for function, name in called:
         kind = JUDGES[function]
         if name not in items:
@@ -119,7 +119,7 @@ def _problems_of_order(
             answered.update(defined_names(cell.source))
         for _, name in called:
             if name in checked:
-                yield line, f"{name!r} is checked a second time; the first is at line {checked[name]}."
+                yield line, f"{name!r} is checked twice; the first check is at line {checked[name]}."
             elif name not in answered:
                 yield line, f"no answer cell above defines {name!r}."
             checked.setdefault(name, line)
@@ -138,10 +138,10 @@ def _problems_of_predictions(lines: list[int], cells: list[NotebookNode]) -> Ite
         if not found or not found.is_open:
             yield (
                 line,
-                'put a prediction in a cell of its own, open: `predict("name", ...)`, or `predict("name", ..., ["a word", "another"])`.',
+                'put a prediction in a cell of its own, not filled in: `predict("name", ...)`, or `predict("name", ..., ["a word", "another"])`.',
             )
         elif found.name in asked:
-            yield line, f"{found.name!r} is predicted a second time; the first is at line {asked[found.name]}."
+            yield line, f"{found.name!r} is predicted twice; the first prediction is at line {asked[found.name]}."
         else:
             asked[found.name] = line
     later = "\n".join(cell.source for cell in cells if cell.cell_type == "code")

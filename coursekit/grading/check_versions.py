@@ -24,8 +24,8 @@ FILE = "edition.json"
 CHANGED = """These checks have changed since {folder} was released or first graded:
 {checks}
 Nothing was graded, because a class is judged by one edition of each check.
-To grade by the edition that you handed out: {old}; then run the same command.
-To grade the whole class by the checks as they are now: run the same command with --again, and without --only."""
+To grade with the edition that you handed out: {old}; then run the same command.
+To grade the whole class with the checks as they are now: run the same command with --again, and without --only."""
 
 
 def checks(chapter: str) -> dict[str, str]:

@@ -34,9 +34,11 @@ from coursekit.grading.submission import Submission, find, find_one, is_in_a_cou
 from coursekit.grading.worker_node import Setup
 from coursekit.sandbox.nursery import Nursery
 
-NO_SANDBOX = "No sandbox can be made here: {reason}. Grade on Linux, or add --no-sandbox if you trust every submission."
-SUBMITTED = "{folder} is what was handed in. Name the course's folder around it: {course}"
-NOTHING = "Nothing has been graded in {folder} yet: coursekit grade {submitted}"
+NO_SANDBOX = (
+    "No sandbox can be created here: {reason}. Grade on Linux, or add --no-sandbox if you trust every submission."
+)
+SUBMITTED = "{folder} holds the hand-ins. Give the course's folder instead: {course}"
+NOTHING = "Nothing has been graded in {folder} yet. Run: coursekit grade {submitted}"
 
 
 Report = Callable[[dict, int, int], None]  # the line of results.jsonl, done, all
@@ -73,7 +75,7 @@ class Run(Place):
             return int(old["seed"])
         if old and not self.options.again:
             raise CommandError(
-                f"{self.folder} holds a run with another seed. To regrade everything with --seed {chosen}, add --again."
+                f"{self.folder} holds a run with a different seed. To regrade everything with --seed {chosen}, add --again."
             )
         self.journal.start_again({item.key for item in wanted})
         seed = secrets.randbits(62) if chosen is None else chosen
@@ -94,7 +96,7 @@ class Run(Place):
     def go(self, report: Report) -> list[dict]:
         """Grade what has no outcome yet; return what grades.csv holds of all submissions."""
         if (self.options.seed or 0) < 0:
-            raise CommandError(f"A seed is a whole number from 0 up; {self.options.seed} is not.")
+            raise CommandError(f"A seed is a whole number that is not negative; {self.options.seed} is not one.")
         self.refuse_foreign()
         if self.nursery or self.options.address:
             return self._grade(report)
@@ -164,7 +166,7 @@ class Run(Place):
                 yield
         except Timeout:
             raise CommandError(
-                f"Another `coursekit grade` is running in {self.folder}: wait until it is done, or stop it."
+                f"Another `coursekit grade` is running in {self.folder}: wait until it's done, or stop it."
             ) from None
 
     @contextlib.contextmanager
@@ -281,8 +283,8 @@ class Run(Place):
         wanted = [item for item in everything if not self.options.only or item.names() & set(self.options.only)]
         if not wanted:
             raise CommandError(
-                f"Nothing in {self.submitted} fits --only {' '.join(self.options.only)}: it takes a student, "
-                f"an assignment, or student/assignment, as the folders are named."
+                f"Nothing in {self.submitted} matches --only {' '.join(self.options.only)}. Give a student, "
+                f"an assignment, or student/assignment, as in the names of the folders."
             )
         return wanted
 

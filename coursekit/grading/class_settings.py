@@ -116,7 +116,7 @@ class _Reader:
         try:
             return ZoneInfo(name) if name else None
         except (KeyError, ValueError, OSError):  # the first is ZoneInfoNotFoundError
-            raise self.bad("zone", f'there is no zone {name!r}. Write it as "Europe/Berlin".') from None
+            raise self.bad("zone", f'there is no zone {name!r}. Write a name such as "Europe/Berlin".') from None
 
     def help(self, content: dict[str, Any]) -> frozenset[str]:
         names = self.value(content, "help", list, list(HELP))
@@ -142,7 +142,7 @@ class _Reader:
     def late(self, table: dict[str, Any]) -> Late:
         self.known("late.", table, [each.name for each in fields(Late)])
         if "percent_a_day" not in table:
-            raise self.bad("late", "it lacks percent_a_day, for example percent_a_day = 10")
+            raise self.bad("late", "percent_a_day is missing, for example percent_a_day = 10")
         for name, value in table.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 10_000:
                 raise self.bad(f"late.{name}", f"{value!r} is not a number from 0 to 10,000")
@@ -194,7 +194,7 @@ class _Reader:
         self.known(f"{entry}: ", row, columns)
         for name, value in row.items():
             if not isinstance(value, str):
-                raise self.bad(entry, f'{name} is text: write it in quotes, {name} = "{value}"')
+                raise self.bad(entry, f'{name} must be text: write it in quotes, {name} = "{value}"')
         student = Student(**{name: value.strip() for name, value in row.items()})
         if reason := unfit(student.id):
             raise self.bad(entry, f"the id {student.id!r} {reason}")
@@ -207,7 +207,7 @@ class _Reader:
         if not isinstance(value, datetime):
             raise self.bad(entry, f"{value!r} is not a date. Write 2026-10-19, or 2026-10-19T18:00:00, without quotes.")
         if value.tzinfo is None and self.zone is None:
-            raise self.bad(entry, 'the date has no zone. Write zone = "Europe/Berlin" into the first line of the file.')
+            raise self.bad(entry, 'the date has no zone. Write zone = "Europe/Berlin" in the first line of the file.')
         if not 2000 <= value.year < 9000:
             raise self.bad(entry, f"no class can meet in the year {value.year}")
         return value if value.tzinfo else value.replace(tzinfo=self.zone)
@@ -215,14 +215,14 @@ class _Reader:
     def value(self, table: dict[str, Any], name: str, kind: type, default: Any) -> Any:
         value = table.get(name, default)
         if not isinstance(value, kind):
-            words = {bool: "true or false", str: "text in quotes", list: 'a list, as ["hints"]'}
+            words = {bool: "true or false", str: "text in quotes", list: 'a list, such as ["hints"]'}
             raise self.bad(name, f"{value!r} is not {words[kind]}")
         return value
 
     def table(self, content: dict[str, Any], name: str) -> dict[str, Any]:
         value = content.get(name, {})
         if not isinstance(value, dict):
-            raise self.bad(name, f"it is a table: write [{name}] on its own line, with its entries below")
+            raise self.bad(name, f"it must be a table: write [{name}] on its own line, with its entries below")
         return value
 
     def known(self, prefix: str, table: dict[str, Any], names: Collection[str]) -> None:

@@ -121,13 +121,13 @@ class _Crew:
     def _next(self) -> Iterator[Outcome]:
         """Wait until a node is ready or has graded something; yield the outcome, if that is one."""
         if not self.nodes and not self.grading:
-            raise NurseryFailed(f"No node of the cluster at {self.options.address} is left: {self.reason}.")
+            raise NurseryFailed(f"The cluster at {self.options.address} has no nodes left: {self.reason}.")
         refs = [*self.starting, *self.grading]
         ready, _ = self.ray.wait(refs, num_returns=1, timeout=None if self.grading else START_SECONDS)
         if not ready:
             raise NurseryFailed(
                 f"No node of the cluster was ready within {START_SECONDS:.0f} s. Are other programs using its CPUs? "
-                f"`ray status --address {self.options.address}` shows it."
+                f"`ray status --address {self.options.address}` shows that."
             )
         if ready[0] in self.starting:
             self._started(ready[0])
@@ -146,7 +146,7 @@ class _Crew:
                 return
             reason = _why_it_failed(str(error))
         if reason and not node.proven:
-            raise CommandError(f"The node {node.address} of the cluster cannot grade: {reason}.")
+            raise CommandError(f"The cluster's node {node.address} cannot grade: {reason}.")
         if reason:
             self.reason = f"{node.address}: {reason}"
             self.nodes.remove(node)
@@ -191,7 +191,7 @@ class _Crew:
             return  # known already
         self.reason = f"{node.address}: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
         print(
-            f"{node.address} was lost; what was under way there will be graded again ({type(error).__name__})",
+            f"The node {node.address} was lost; what it was grading will be graded again ({type(error).__name__})",
             file=sys.stderr,
         )
         self.ray.kill(grader)  # should it live, nobody waits for it any more
@@ -205,7 +205,7 @@ class _Crew:
 def _why_it_failed(text: str) -> str:
     """Return in words why a node could not even load the grader, from Ray's long account of it."""
     if missing := re.search(r"No module named '([\w.]+)'", text):
-        return f"{missing[1]} is not installed there: install the same coursekit as here, with all that it needs"
+        return f"{missing[1]} is not installed there: install the same coursekit as here, with all of its dependencies"
     return f"{text.strip().splitlines()[-1]} (is its coursekit the same as here?)"
 
 
@@ -252,5 +252,5 @@ def _find(address: str) -> None:
     if reason:
         raise CommandError(
             f"No Ray cluster can be used at {address} ({reason}). Give --address the host:port that `ray start --head` "
-            f"said, and run this on one of the cluster's machines."
+            f"printed, and run this on one of the cluster's machines."
         )

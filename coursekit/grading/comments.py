@@ -33,7 +33,7 @@ def load(folder: Path) -> Comments:
             for message, text in _table(path, f"{chapter}.{exercise}", texts).items():
                 if not isinstance(text, str):
                     raise CommandError(
-                        f"{path}: {chapter}.{exercise}.{message} must be a text in quotes, not {type(text).__name__}."
+                        f"{path}: {chapter}.{exercise}.{message} must be text in quotes, not {type(text).__name__}."
                     )
                 found[chapter, exercise, message] = text
     return found

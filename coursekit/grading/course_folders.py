@@ -19,15 +19,15 @@ from coursekit.sandbox.limits import Limits
 from coursekit.sandbox.nursery import Nursery
 
 FOREIGN = (
-    "{folder} was not made by your own `coursekit grade`, or there is a link in it: it may have come with the notebook. "
-    "Move it away, then grade again."
+    "{folder} was not made by your own `coursekit grade`, or it contains a link, so it may have come with the notebook. "
+    "Move it away, and then grade again."
 )
 UNKNOWN_COURSE = (
-    "You have not graded anything in {folder} yet, where the outcome of {notebook} would go. If that course is yours, begin with "
+    "You have not graded anything in {folder} yet, where the outcome of {notebook} would go. If that course is yours, start with "
     "`coursekit grade {submitted} --only {who}`. If all of it was handed in, copy the notebook out of it first."
 )
 INSIDE = (
-    "{submitted} lies inside a folder named submitted, so everything around it was handed in. Name the submitted/ of your "
+    "{submitted} lies inside a folder named submitted, so everything around it was handed in. Give the submitted/ folder of your "
     "course, and choose with --only."
 )
 

@@ -12,7 +12,7 @@ _KINDS = {
     b"\x1f\x8b": "a compressed archive. Unpack it, and hand in the notebook itself",
     b"Rar!": "a compressed archive. Unpack it, and hand in the notebook itself",
     b"7z\xbc\xaf": "a compressed archive. Unpack it, and hand in the notebook itself",
-    b"%PDF": "a PDF. Hand in the notebook that it was made of",
+    b"%PDF": "a PDF. Hand in the notebook that it was made from",
     b"<": "a web page. Download the notebook itself, on GitHub with Download raw file",
 }
 _CONFLICT = re.compile(r"^[ \t]*(?:<{7}|>{7}) ", re.MULTILINE)

@@ -31,8 +31,8 @@ from coursekit.grading.submission_grader import Graded
 
 NO_RESPONSE = "No response."  # as nbgrader says it
 OTHER_CELLS = (
-    "The gradebook has other cells for {name} than source/ has now, and submissions that refer to them. Restore the cells of "
-    "source/; or, if you graded nothing by hand, run `nbgrader db assignment remove {assignment} --force` "
+    "The cells for {name} in the gradebook differ from those in source/, and submissions refer to them. Restore the cells in "
+    "source/ or, if you graded nothing by hand, run `nbgrader db assignment remove {assignment} --force` "
     "and grade with --again."
 )
 

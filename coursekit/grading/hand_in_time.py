@@ -70,7 +70,7 @@ def moment_in(text: str, zone: tzinfo | None) -> HandInTime:
     earlier, later = sorted(moment.replace(tzinfo=own, fold=fold).astimezone(UTC) for fold in (0, 1))
     notes = [] if name else [f"names no zone: it was read as {in_words(earlier.astimezone(own))}"]
     if earlier < later:
-        notes.append("falls into the hour in which the clocks change: the earlier time was taken")
+        notes.append("falls in the hour in which the clocks change: the earlier time was used")
     return HandInTime(earlier, " and ".join(notes))
 
 

@@ -76,7 +76,7 @@ class Course:
             f"{name}.{trait}" for name, heard in UNHEARD.items() for trait in sorted(self.config[name].keys() - heard)
         ]
         found += [f"CourseDirectory.{name}" for name in UNHEARD_PLACES if name in self.config["CourseDirectory"]]
-        return [f"{CONFIG} sets {name}: nbgrader follows it, `coursekit grade` does not." for name in found]
+        return [f"{CONFIG} sets {name}: nbgrader follows it, but `coursekit grade` does not." for name in found]
 
     def ready(self, path: Path, master: Master) -> Master:
         """Return a source notebook as its students' answers are judged by it; raises CommandError with what is to be put right."""
@@ -104,8 +104,8 @@ class Course:
         except (OSError, ValueError, KeyError, RuntimeError, ValidationError) as error:
             said = f"{type(error).__name__}: {error}"
         raise CommandError(
-            f"{path}: its header, its footer or its AUTOTEST lines cannot be put in place ({said[:600]}). Fix that until "
-            f"`nbgrader generate_assignment {path.parent.name}` succeeds; then grade again."
+            f"{path}: its header, its footer, or its AUTOTEST lines cannot be put in place ({said[:600]}). Fix that so that "
+            f"`nbgrader generate_assignment {path.parent.name}` succeeds, and then grade again."
         )
 
 

@@ -93,7 +93,7 @@ def try_to_record(item: Submission, graded: Graded | None, book: Book) -> str:
     try:
         book.record(item, graded)
     except DataError as error:  # a name that is longer than this database takes, for example
-        return f"the gradebook does not take it ({error.orig})"
+        return f"the gradebook rejects it ({error.orig})"
     except Exception as error:
         return students_alone(error)
     return ""
@@ -104,5 +104,5 @@ def students_alone(error: Exception) -> str:
     if isinstance(error, SQLAlchemyError) or (isinstance(error, OSError) and error.errno in MACHINES):
         raise error
     if isinstance(error, OSError):
-        return f"what came of it cannot be written ({error.strerror})"
+        return f"its result cannot be written ({error.strerror})"
     return grader_failed(error)

@@ -53,7 +53,7 @@ class NodeGrader:
             nursery.ready()
             self.grader = self.setup.grader(nursery)
         except NurseryFailed as error:
-            return f"no sandbox can be made there: {error}"
+            return f"no sandbox can be created there: {error}"
         return ""
 
     def grade(self, key: tuple[str, str], notebook: NotebookNode, files: dict[str, bytes]) -> Graded:

@@ -31,9 +31,9 @@ class Unreadable(CommandError):
     def __init__(self, path: Path, error: Exception):
         name = path.relative_to(path.parents[1])
         step = (
-            f"It stays as it is. Rename it, and `coursekit update` brings you a fresh {path.name}."
+            f"It was left unchanged. Rename it, and `coursekit update` gives you a fresh {path.name}."
             if path.parent.name == "work"
-            else f"It is part of the course: fetch it again (`git checkout {name}`, or from the zip)."
+            else f"It is part of the course: restore it (`git checkout {name}`, or from the zip)."
         )
         super().__init__(f"{name} is not a readable notebook ({' '.join(str(error).split())[:200]}). {step}")
 
@@ -101,7 +101,9 @@ def behind(root: Path = ROOT) -> str:
         found = f"The course's text has changed since you got your {plural(len(names), 'notebook')} {', '.join(names)}"
     else:
         return ""
-    return f"{found}: `coursekit update`, or `make update`, brings them up to date and keeps everything you wrote."
+    return (
+        f"{found}: `coursekit update`, or `make update`, brings them up to date, and keeps everything that you wrote."
+    )
 
 
 def _is_current(root: Path, name: str) -> bool:
@@ -193,5 +195,5 @@ def writing(root: Path) -> Iterator[None]:
     except (OSError, filelock.Timeout) as error:
         raise CommandError(
             f"A file in {root / 'work'} could not be read or written: {error}. "
-            "Nothing that you wrote is lost. Fix that, then run the same command again."
+            "Nothing that you wrote is lost. Fix that, and then run the same command again."
         ) from None

@@ -95,13 +95,13 @@ def start(facts: Facts, wanted_port: int | None, extra: Sequence[str]) -> NoRetu
     port = choose_port(wanted_port)
     command = jupyter_command(port, facts, extra)
     if port != PORT and wanted_port is None:
-        print(f"Port {PORT} is in use by another program; taking {port}.", flush=True)
+        print(f"Port {PORT} is in use by another program; using {port} instead.", flush=True)
     if not _keeps_the_address(extra):
         os.execve(command[0], command, jupyter_environment())
     token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(16)
     print(f"JupyterLab starts at  http://localhost:{port}/lab/tree/{FIRST}?token={token}")
     no_browser = why_no_browser(facts)
     opens = "Open this address in your browser." if "--no-browser" in extra else "It opens in your browser."
-    print(f"No browser can open {no_browser}: open this address in yours." if no_browser else opens)
+    print(f"No browser can be opened {no_browser}: open this address in your own." if no_browser else opens)
     print(*filter(None, [how_to_reach(facts, port), "To stop it, press Ctrl-C here twice."]), sep="\n", flush=True)
     os.execve(command[0], command, jupyter_environment(token))

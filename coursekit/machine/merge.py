@@ -213,7 +213,7 @@ def _asleep(cell: NotebookNode) -> NotebookNode:
 def _heading(old_file: str) -> NotebookNode:
     return nbformat.v4.new_markdown_cell(
         "## From your earlier copy\n\n"
-        f"The new version has no place for these cells of yours; [{old_file}]({old_file}) shows them where they stood.\n"
+        f"The new version has no place for these cells of yours; [{old_file}]({old_file}) shows where they were.\n"
         "Code is kept as plain text, so it does not run: to use a cell again, choose *Code* in the toolbar."
     )
 

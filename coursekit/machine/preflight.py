@@ -26,7 +26,7 @@ def _python(facts: Facts) -> Finding:
     found = "{}.{}.{}".format(*facts.python)
     if (3, 11) <= facts.python[:2] <= (3, 13):
         return Finding("Python", "ok", found)
-    fix = "The course needs Python 3.11, 3.12 or 3.13: make setup PYTHON=/path/to/python3.11"
+    fix = "The course needs Python 3.11, 3.12, or 3.13: make setup PYTHON=/path/to/python3.11"
     return Finding("Python", "problem", found, fix)
 
 
@@ -62,7 +62,7 @@ def _cores(facts: Facts) -> Finding:
     found = f"{facts.cores:g}"
     if facts.cores >= 2:
         return Finding("Cores", "ok", found)
-    return Finding("Cores", "note", found, "Everything runs, but you will see no speed-up: two cores are better.")
+    return Finding("Cores", "note", found, "Everything runs, but you won't see a speedup: two cores are better.")
 
 
 def _memory(facts: Facts) -> Finding:
@@ -92,11 +92,11 @@ def _shared_memory(facts: Facts) -> Finding:
 
 def _disk(facts: Facts) -> Finding:
     found = f"{facts.disk_free / GIB:.1f} GB free for temporary files in {facts.temp}"
-    fix = f"Delete files; old Ray sessions lie in {facts.temp}/ray. Or: export RAY_TMPDIR=/a/larger/disk"
+    fix = f"Delete files; old Ray sessions are in {facts.temp}/ray. Or: export RAY_TMPDIR=/a/larger/disk"
     if facts.disk_free < GIB:
         return Finding("Disk", "problem", found, fix)
     if facts.disk_used > 0.95:
-        found += f", {facts.disk_used:.0%} used: above 95 % Ray does not move objects to disk"
+        found += f", {facts.disk_used:.0%} used: above 95%, Ray does not move objects to disk"
         return Finding("Disk", "note", found, fix)
     return Finding("Disk", "ok", found)
 
@@ -112,8 +112,8 @@ def _temp_path(facts: Facts) -> Finding:
 
 def _folders(facts: Facts) -> Finding:
     if not facts.unwritable:
-        return Finding("Folders", "ok", "Ray and the course can write into theirs")
-    found = "; ".join(f"cannot write into {folder} ({why})" for _, folder, why in facts.unwritable)
+        return Finding("Folders", "ok", "Ray and the course can write to theirs")
+    found = "; ".join(f"cannot write to {folder} ({why})" for _, folder, why in facts.unwritable)
     fixes = " && ".join(f"export {name}=/a/folder/of/yours" for name, _, _ in facts.unwritable)
     return Finding("Folders", "problem", found, f"{fixes}    (then start again)")
 

@@ -70,7 +70,7 @@ def update(root: Path = ROOT) -> Report:
             elif copy.version != here or not copy.is_current():
                 copies.keep_original(root, copy.name, copy.new)
     if not (others or report.lines or report.problems):
-        return Report([f"Your notebooks already have the text of the course, version {here}: nothing to do."])
+        return Report([f"Your notebooks already have the course's text, version {here}, so there is nothing to do."])
     if others:
         report.lines.insert(0, f"From version {', '.join(others)} to {here}; CHANGELOG.md says what is new.")
     if not report.problems:

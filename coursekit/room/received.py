@@ -50,9 +50,9 @@ class HandIns:
     def take(self, person: str, chapter: str, student: str, content: bytes, now: float) -> Receipt:
         """Keep a notebook; what comes twice keeps its first time. Raises ValueError for what is no notebook, OSError for no place."""
         if not _CHAPTER.fullmatch(chapter):
-            raise ValueError("it is not said which chapter it is")
+            raise ValueError("it does not say which chapter it is")
         if not _is_notebook(content):
-            raise ValueError("it is no notebook")
+            raise ValueError("it is not a notebook")
         student, sha256 = self._spelled(_as_folder(student)), hashlib.sha256(content).hexdigest()
         before = self._store.hand_in(person, chapter) or ("", "", now)
         at = before[2] if before[1] == sha256 else now  # the receipt did not arrive, or the name was wrong

@@ -25,7 +25,7 @@ from coursekit.room.store import Store
 
 VIRTUAL = ("docker", "br-", "veth", "virbr", "vmnet", "vboxnet", "tun", "tap", "utun")
 WSL = """\
-This is WSL2: other machines cannot reach it as it stands. In PowerShell as administrator, once:
+This is WSL2, which other machines cannot reach by default. In PowerShell as administrator, run once:
   netsh interface portproxy add v4tov4 listenport={port} listenaddress=0.0.0.0 connectport={port} connectaddress={address}
   New-NetFirewallRule -DisplayName "coursekit room" -Direction Inbound -Action Allow -Protocol TCP -LocalPort {port}
 Then open the room with --address and the address of Windows, which ipconfig shows."""
@@ -41,11 +41,11 @@ def open_room(port: int, board: int, keep: Path | None, handins: Path | None, ad
         lock.acquire(timeout=0)
     except Timeout:
         raise CommandError(
-            f"A room is open already with {path}. Close it, or give this one a file of its own: --keep"
+            f"A room with {path} is already open. Close it, or give this one a file of its own: --keep"
         ) from None
     room = Room(
         Store(path),
-        on_code=lambda code: console.print(f"Many wrong codes came. The code is now [bold]{code}[/bold]"),
+        on_code=lambda code: console.print(f"There were many wrong codes, so the code is now [bold]{code}[/bold]"),
         submitted=handins,
         on_doubt=lambda said: console.print(said, markup=False),
     )
@@ -53,12 +53,14 @@ def open_room(port: int, board: int, keep: Path | None, handins: Path | None, ad
     serving = Serving(room, port, board)
     if room.continued:
         here = plural(len(room.board.people), "nickname")
-        console.print(f"This is the room of {path}, which was not closed or was kept: {here} on its board.")
+        console.print(f"This is the room in {path}, which was kept, or was not closed: {here} on its board.")
     threading.Thread(target=_load_chapters, daemon=True).start()
-    console.print("Learners type into a cell of any notebook, and the board shows it too:")
+    console.print("Learners type this line into a cell of any notebook (the board shows it, too):")
     console.print(f"  {room.line}", style="bold", markup=False, highlight=False, soft_wrap=True)
     if others := ", ".join(each for each in addresses() if each != room.address):
-        console.print(f"This machine is also {others}. If learners are in that network, name its address: --address")
+        console.print(
+            f"This machine also has {others}. If your learners are in such a network, open the room with --address and that one"
+        )
     if "microsoft" in platform.release().lower():
         console.print(WSL.format(port=port, address=addresses()[0]), markup=False)
     console.print(f"The board, for your browser: http://127.0.0.1:{board}/?key={room.secret}")
@@ -67,9 +69,9 @@ def open_room(port: int, board: int, keep: Path | None, handins: Path | None, ad
         name = slides.name.partition(".")[0]
         console.print(f"Your slides, with the room's votes: http://127.0.0.1:{board}/slides/{name}")
     if handins:
-        console.print(f"Hand-ins go to {handins}, a folder for each student.")
-    deleted = "Then all that it was told is deleted; the board has links that save it before."
-    console.print(f"Ctrl-C closes the room. {f'What it was told stays in {keep}.' if keep else deleted}")
+        console.print(f"Hand-ins go to {handins}, with a folder for each student.")
+    deleted = "Everything that it received is then deleted; the board has links to save it first."
+    console.print(f"Ctrl-C closes the room. {f'Everything that it received stays in {keep}.' if keep else deleted}")
     try:
         asyncio.run(serving.run())
     finally:
@@ -141,4 +143,4 @@ def _listen(host: str, port: int, option: str) -> socket.socket:
         return socket.create_server((host, port), backlog=1024)
     except OSError as error:
         reason = f"Port {port} cannot be used ({error.strerror})."
-        raise CommandError(f"{reason} Name another: {option} {port + 10}") from None
+        raise CommandError(f"{reason} Choose another: {option} {port + 10}") from None

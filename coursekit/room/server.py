@@ -189,7 +189,7 @@ def public(room: Room) -> Starlette:
         data = await _json(request)
         nickname = " ".join(str(data.get("nickname", "")).split())[:40]
         if not nickname.isprintable() or not nickname:
-            return _no(422, "a nickname has 1 to 40 characters that can be seen")
+            return _no(422, "a nickname has 1 to 40 visible characters")
         if len(room.board.people) >= PEOPLE:
             return _no(503, f"the room is full: {PEOPLE} people")
         try:

@@ -74,7 +74,7 @@ def arrivals(source: Path, zone: tzinfo | None) -> Iterator[list[Arrival]]:
         archive = zipfile.ZipFile(source)
     except (OSError, zipfile.BadZipFile) as error:
         raise CommandError(
-            f"{source} is neither a zip nor a folder ({error}). Download all submissions of the assignment from Moodle or Canvas, and name that zip."
+            f"{source} is neither a zip nor a folder ({error}). Download all submissions of the assignment from Moodle or Canvas, and give that zip."
         ) from None
     with archive:
         left = [MAX_ALL]
@@ -128,7 +128,7 @@ def _in_folder(folder: Path, zone: tzinfo | None) -> Iterator[Arrival]:
         for name in sorted([*names, *links]):
             path = Path(place, name)
             status = path.lstat()
-            problem = "" if stat.S_ISREG(status.st_mode) else "it is a link, or no regular file"
+            problem = "" if stat.S_ISREG(status.st_mode) else "it is a link, or not a regular file"
             when = datetime.fromtimestamp(status.st_mtime, zone).astimezone()
             yield Arrival(PurePosixPath(path.relative_to(folder)), when, partial(_content, path), problem)
 
@@ -186,7 +186,7 @@ def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo, left: list[int]) 
     left[0] -= len(content)
     if left[0] < 0:
         raise CommandError(
-            f"The zip unpacks to more than {MAX_ALL // 2**30} GB: no class hands in as much. Nothing more was read."
+            f"The zip unpacks to more than {MAX_ALL // 2**30} GB, which is more than any class hands in. Nothing more was read."
         )
     return content
 

@@ -60,16 +60,16 @@ class Collected:
         each = ", ".join(f"{count} of {name}" for name, count in sorted(counts.items()))
         lines = [f"New in submitted/: {each or 'nothing'}.", *self.notes]
         if self.known:
-            lines.append(f"{plural(len(self.known), 'notebook')} had been placed before, unchanged.")
+            lines.append(f"Unchanged, and placed before: {plural(len(self.known), 'notebook')}.")
         if self.unreadable:
             lines.append(
-                "Not gradable; `coursekit grade` writes a page that says so, and what to do, for each student:"
+                "Not gradable (`coursekit grade` writes a page for each of these students that says why, and what to do):"
             )
             lines += [f"  {path}: {reason}" for path, reason in self.unreadable]
         if self.left:
             lines += ["Left aside:", *(f"  {path}: {reason}" for path, reason in self.left)]
         if self.missing:
-            lines.append(f"Nothing in it from {plural(len(self.missing), 'student')}: {', '.join(self.missing)}")
+            lines.append(f"No hand-in from {plural(len(self.missing), 'student')}: {', '.join(self.missing)}")
         if self.placed:
             lines.append(f"Next: {self.next}")
         return "\n".join(lines)
@@ -101,10 +101,10 @@ def collect(source: Path, course: Path, table: Path | None = None) -> Collected:
     """Put what a platform packed into a course's submitted/; raises CommandError where zip or course is missing."""
     if not source.exists():
         raise CommandError(
-            f"There is no {source}. Name the zip, or the folder, that you downloaded from Moodle or Canvas."
+            f"There is no {source}. Give the zip, or the folder, that you downloaded from Moodle or Canvas."
         )
     if not course.is_dir():
-        raise CommandError(f"There is no folder {course}. Make the course with: coursekit release {course}")
+        raise CommandError(f"There is no folder {course}. Create the course with: coursekit release {course}")
     refuse_inside(course.resolve() / "submitted")
     known, exported = Course(course.resolve()), Table(table) if table else None
     with (
@@ -147,7 +147,7 @@ class _Collecting:
         self.result.notes += self.times.notes()
         names = {part for each in self.found for part in each.path.parts if is_improbable(part)}
         self.result.notes += [
-            f"{text_of(name)!r} has letters that are in no name. {ENCODING}" for name in sorted(names)
+            f"{text_of(name)!r} has characters that no name has. {ENCODING}" for name in sorted(names)
         ]
         self.result.left = sorted(set(self.result.left))
         return self.result
@@ -209,7 +209,7 @@ class _Collecting:
             self.not_read[student] = {each: NO_NOTEBOOK for each in rest if not _is_odd([self.labels[each].file.name])}
         self._leave(
             [each for each in rest if each not in self.not_read[student]],
-            "it is not a notebook, and lies beside no notebook, or beside notebooks of several assignments",
+            "it is not a notebook, and there is no notebook beside it, or there are notebooks of several assignments",
         )
 
     def _read(self, arrival: Arrival, content: bytes) -> _Notebook:
@@ -231,7 +231,7 @@ class _Collecting:
             label, content = self.labels[each], each.read()
             known = unreadable_one(self.known, content, self._usual(label), label.file.name)
             if not known:
-                self._leave([each], f"{reason}, and nothing says which assignment it is of")
+                self._leave([each], f"{reason}, and nothing says which assignment it belongs to")
             elif self._is_readable(student, known):
                 self._leave([each], f"{reason}; the notebook of {student} that can be read counts")
             elif reason == NO_NOTEBOOK:
@@ -276,7 +276,7 @@ class _Collecting:
         target = self.course / "submitted" / student / assignment
         if any(path.is_symlink() for path in (target, *target.parents[:2])):
             raise CommandError(
-                f"{target} is a link, or lies behind one. Put a folder there, then run the same command again."
+                f"{target} is a link, or is inside one. Put a folder there, and then run the same command again."
             )
         contents = {f"{notebook.known.name}.ipynb": notebook.content for notebook in its}
         label = its[0].label if its else self.labels[files[0][0]]
@@ -291,7 +291,7 @@ class _Collecting:
         said = self._handed_in(student, its, target / STAMP, before if unchanged else None)
         stamp = said.when
         if written.note and not before and (stamp or not unchanged):
-            instead = "the time in the download took its place" if stamp else "what took its place counts as on time"
+            instead = "the time in the download replaced it" if stamp else "what took its place counts as on time"
             self.result.notes.append(f"{written.note}; {instead}.")
         elif written.note and not said.words:
             self.result.notes.append(f"{advice(written, self.times.zone)}.")
@@ -348,14 +348,14 @@ class _Collecting:
         for each in its:
             said = self.times.of(each.arrival, each.label)
             if said.reason:
-                instead = "the date in the zip was taken" if said.when else f"{student} counts as on time"
+                instead = "the date in the zip was used" if said.when else f"{student} counts as on time"
                 instead = f"what {STAMP} of {student} says stays" if before and not said.when else instead
                 self.result.notes.append(f"{said.reason}, so {instead}.")
             if each.label.late and not before:
                 said = Said(each.arrival.when)
                 self.result.notes.append(
-                    f"{text_of(str(each.arrival.path))} is LATE, and Canvas' zip does not say by how much: "
-                    f"the time of the download was taken. Write the right one into {file}, as {example(self.times.zone)}."
+                    f"{text_of(str(each.arrival.path))} is LATE, and Canvas' zip does not say by how much, so "
+                    f"the time of the download was used. Write the right one into {file}, as {example(self.times.zone)}."
                 )
             found.append(said)
         words = next((said.words for said in found if said.words), "")

@@ -79,7 +79,7 @@ class _Giving:
                 self._write(assignment, pages)
         for line in self.office.lines:
             if line["assignment"] not in assignments:
-                self.result.left.append(f"{line['key']}: it is no assignment's, so its page stays in reports/")
+                self.result.left.append(f"{line['key']}: it belongs to no assignment, so its page stays in reports/")
         return self.result
 
     def _pages(self, assignment: str) -> list[Page]:
@@ -107,7 +107,7 @@ class _Giving:
         found, platform = self.participants.get(f"{student}/{assignment}"), self.to.title()
         if found is None or found.platform != self.to:
             self.result.left.append(
-                f"{student}/{assignment}: no zip from {platform} that was collected says who they are there. Run `coursekit "
+                f"{student}/{assignment}: no zip that you collected from {platform} says who this student is there. Run `coursekit "
                 "collect` with that zip again, or take the page from --to folder"
             )
         elif _is_a_team(found, self.students.get(student, Student(student))):
@@ -122,7 +122,11 @@ class _Giving:
         for page in pages:
             students[page.whose].add(page.line["student"])
         for page in (page for page in pages if len(students[page.whose]) > 1):
-            alike = _team(self.to.title(), page.whose) if self.to != "folder" else "another's file has the same name"
+            alike = (
+                _team(self.to.title(), page.whose)
+                if self.to != "folder"
+                else "another student's file has the same name"
+            )
             self.result.left.append(f"{page.line['student']}/{page.line['assignment']}: {alike}")
         return [page for page in pages if len(students[page.whose]) == 1]
 
@@ -161,5 +165,5 @@ def _is_a_team(participant: Participant, student: Student) -> bool:
 def _team(platform: str, number: str) -> str:
     return (
         f"{platform} lists it under {number}, which is a team's number, so each member would get this page. "
-        "Take it from --to folder"
+        "Take the page from --to folder"
     )

@@ -26,15 +26,15 @@ CONTINUES = "Nothing is lost: run the same command again (without --again) to re
 def grade_class(submissions: Path, options: Options, nursery: Nursery | None = None) -> None:
     """Grade all submissions of a course folder and say what came of it; raises CommandError."""
     if not submissions.exists():
-        raise CommandError(f"There is no {submissions}. Name the folder submitted/ of your course, or one notebook.")
+        raise CommandError(f"There is no {submissions}. Give the submitted/ folder of your course, or one notebook.")
     if (submissions / "submitted").is_dir() and any((submissions / name).is_file() for name in OF_A_COURSE):
         raise CommandError(
-            f"{submissions} is a course's folder. What was handed in lies inside: coursekit grade {submissions / 'submitted'}"
+            f"{submissions} is a course's folder. The hand-ins are inside it. Run: coursekit grade {submissions / 'submitted'}"
         )
     console = Console(stderr=True)
     if not options.sandbox:
         console.print(
-            "[red]Without a sandbox, a submission can read and delete what you can.[/red] Grade only what you trust."
+            "[red]Without a sandbox, a submission can read and delete whatever you can.[/red] Grade only submissions that you trust."
         )
     start = time.monotonic()
     run = Run(submissions, options, nursery)
@@ -50,7 +50,7 @@ def grade_class(submissions: Path, options: Options, nursery: Nursery | None = N
             new = done
             bad += line["outcome"] != "graded"
             rate = 60 * done / (time.monotonic() - start)
-            progress.update(bar, completed=done, total=total, description=f"{rate:.0f} a minute, {bad} not gradable")
+            progress.update(bar, completed=done, total=total, description=f"{rate:.0f} per minute, {bad} not gradable")
 
         try:
             lines = run.go(report)
@@ -73,15 +73,15 @@ def grade_class(submissions: Path, options: Options, nursery: Nursery | None = N
 def _summary(console: Console, run: Run, lines: list[dict], new: int, seconds: float) -> None:
     failed = [line for line in lines if line["outcome"] != "graded"]
     if new < len(lines):
-        console.print(f"{plural(new, 'notebook')} new in this run. With those from earlier runs:")
+        console.print(f"New in this run: {plural(new, 'notebook')}. Together with those from earlier runs:")
     console.print(f"{len(lines) - len(failed)} graded, {len(failed)} not gradable, in {seconds:.0f} s.")
     for line in failed:
         text = f"  {line['key']}: {line['reason']}"
         console.print("".join(char if char.isprintable() else " " for char in text), markup=False)
     if run.outsiders:
         console.print(
-            f"Not on the roster in class.toml: {', '.join(run.outsiders)}. Where a name was mistyped, move what lies in its folder to "
-            f"{run.submitted}/<the right id>/ and grade again: points that were given move along.",
+            f"Not on the roster in class.toml: {', '.join(run.outsiders)}. If a name was mistyped, move the contents of its folder to "
+            f"{run.submitted}/<the right id>/ and grade again; any points move along.",
             markup=False,
             soft_wrap=True,
         )
@@ -128,12 +128,16 @@ def release_course(folder: Path) -> None:
         written = release(folder, lambda chapter: progress.update(bar, advance=1, description=chapter))
     print(f"wrote {len(written)} files and folders in {folder}, among them {written[-1].name} for your learners")
     if not check_versions.commit() and (ROOT / ".git").exists():
-        print("The checks here are not committed yet. To be able to come back to them, commit them and release again.")
+        print(
+            "The checks are not committed yet. If you want to be able to return to them later, commit them and release again."
+        )
     print(
-        f"Next: hand out {folder}/learners.zip and {folder}/handout.html, and put what students hand in into {folder}/submitted/"
+        f"Next: hand out {folder}/learners.zip and {folder}/handout.html, and put the students' hand-ins in {folder}/submitted/"
     )
-    print(f"(coursekit collect does that with a zip from Moodle or Canvas), then: coursekit grade {folder}/submitted")
+    print(
+        f"(coursekit collect does that with a zip from Moodle or Canvas). Then run: coursekit grade {folder}/submitted"
+    )
     if not settings_of(folder).due:
         print(
-            "The notebooks show no due dates. To show them, put class.toml with the dates into an empty folder, and release there."
+            "The notebooks show no due dates. To show them, put a class.toml with the dates in an empty folder, and release into that folder."
         )

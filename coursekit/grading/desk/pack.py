@@ -36,19 +36,19 @@ PLATFORMS = {
 }
 UNKNOWN = """\
 There is no {what} {name!r} to pack for. There are: {known}.
-A laptop with Windows runs the course in WSL, so it takes linux-x86_64; Ray and PyTorch have no wheels for Macs with Intel's processors."""
+A laptop with Windows runs the course in WSL, so it takes linux-x86_64; Ray and PyTorch have no wheels for Macs with an Intel CPU."""
 NO_VERSIONS = """\
-The packages for {where} could not be chosen:
+The packages for {where} could not be resolved:
 {reason}
 If a package has no wheel for that Python or platform, leave it out. If the connection broke, run the same command again."""
 NO_WHEEL = """\
 A package for {where} could not be downloaded:
 {reason}
 If it has no wheel for that Python or platform, leave it out. If the connection broke, or the disk was full, run the same command
-again: pip keeps what has arrived. Behind a proxy, first export HTTPS_PROXY=http://your.proxy:port"""
+again: pip keeps what it has downloaded. Behind a proxy, first export HTTPS_PROXY=http://your.proxy:port"""
 WITH_GPU = """\
-The packages for {where} would bring gigabytes of GPU libraries: PyTorch's index of CPU builds does not answer.
-Run this where {index} can be reached, or tell pip of a folder with the CPU build: pip config set global.find-links FOLDER"""
+The packages for {where} would include gigabytes of GPU libraries, because PyTorch's index of CPU builds does not answer.
+Run this where {index} can be reached, or tell pip about a folder that has the CPU build: pip config set global.find-links FOLDER"""
 
 
 def pack(
@@ -68,7 +68,7 @@ def pack(
                 raise CommandError(UNKNOWN.format(what=what, name=name, known=", ".join(known)))
     if folder.exists() and any(folder.iterdir()) and not (folder / "install.sh").exists():
         raise CommandError(
-            f"{folder} is not empty. Name a folder that does not exist yet, or one that was packed before."
+            f"{folder} is not empty. Give a folder that does not exist yet, or one that was packed before."
         )
     wheels = folder / "wheels"
     wheels.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ class PlatformTimes:
         """Return what is to be said of all times together."""
         if self.foreign and self.layout == "canvas":
             return [
-                f"{self.foreign.path} lacks the columns Student, ID and Section, so nobody was found by it. {ENGLISH}"
+                f"{self.foreign.path} lacks the columns Student, ID, and Section, so it was not used to find students. {ENGLISH}"
             ]
         if self.layout == "canvas":
             return []
@@ -66,9 +66,9 @@ class PlatformTimes:
                 "Its dates are those of the download, so no hand-in counts as late. If that matters, add --table with Moodle's grading worksheet."
             ]
         own = self.zone or f"{datetime.now().astimezone():%Z}, this machine's, because class.toml names none"
-        notes = [f"Its times name no zone, and were read in the class's: {own}."]
+        notes = [f"Its times name no zone, so they were read in the class's zone: {own}."]
         if self.table and self.table.column(HANDED_IN) is None:
-            instead = "the dates in the zip were taken" if self.dated else "no hand-in counts as late"
+            instead = "the dates in the zip were used" if self.dated else "no hand-in counts as late"
             notes.append(f"{self.table.path} has no column {HANDED_IN}, so {instead}. {ENGLISH}")
         elif self.unread:
             notes.append(f"{ENGLISH} Or write the time into {STAMP} beside the notebook, as {example(self.zone)}.")

@@ -44,7 +44,7 @@ def which(notebooks: Sequence[Known], chapter: str, ids: frozenset[str]) -> Know
     what = (
         f"it begins {chapter}, which is not an assignment of this course"
         if chapter
-        else "it begins no chapter, and its cells are those of no assignment"
+        else "it begins no chapter, and its cells match no assignment"
     )
     raise NotGradable(f"{what}: the assignments are {', '.join(sorted({known.assignment for known in notebooks}))}")
 

@@ -60,7 +60,7 @@ def release(folder: Path, report: Callable[[str], object] = str) -> list[Path]:
     """
     if folder.exists() and any(path.name != FILE and path.suffix != ".csv" for path in folder.iterdir()):
         raise CommandError(
-            f"{folder} is not empty. Name a folder that does not exist yet, or one with only class.toml and the roster in it: "
+            f"{folder} is not empty. Give a folder that does not exist yet, or one with only class.toml and the roster in it: "
             "coursekit release course"
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def _tracked() -> list[str]:
     if reason:
         raise CommandError(
             f"The learners' zip needs git to say which files of {ROOT} belong to the project, and git failed:\n{reason}\n"
-            "Fix that, then run the same command again."
+            "Fix that, and then run the same command again."
         )
     return listed.stdout.split("\0")
 

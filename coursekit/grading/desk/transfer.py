@@ -39,7 +39,7 @@ class Transfer:
 
     def __str__(self) -> str:
         lines = [f"{plural(len(self.changes), 'change')}{':' if self.changes else '.'}", *_indented(self.changes)]
-        return "\n".join(lines + (["Left as it is:", *_indented(self.left)] if self.left else []))
+        return "\n".join(lines + (["Left unchanged:", *_indented(self.left)] if self.left else []))
 
 
 def transfer(
@@ -51,9 +51,9 @@ def transfer(
     platform's; with `zeros`, who handed in nothing in time gets 0.
     """
     if table.is_canvas != (platform == "canvas"):
-        not_canvas = "not a Canvas gradebook: it lacks the columns Student, ID, Section"
+        not_canvas = "not a Canvas gradebook: it lacks the columns Student, ID, and Section"
         found = "Canvas' gradebook" if table.is_canvas else not_canvas
-        raise CommandError(f"{table.path} is {found}. Name the table that {platform.title()} exported.")
+        raise CommandError(f"{table.path} is {found}. Give the table that {platform.title()} exported.")
     return _Filling(office, table, columns, scale, zeros).run()
 
 
@@ -77,7 +77,7 @@ class _Filling:
             elif self.table.number(row) or self.table.keys(row):
                 name = text_of(self.table.name(row))
                 self.result.left.append(
-                    f"line {place + 1}, {name}: no student in the class fits, or more than one does"
+                    f"line {place + 1}, {name}: no student in the class matches, or more than one does"
                 )
         for name in sorted(self.office.students() - {student.id for student in known.values()}):
             self.result.left.append(f"{name}: no line in the table is clearly theirs")
@@ -121,7 +121,7 @@ class _Filling:
     def _say_where_comments_go(self) -> str:
         about = f"the comments on {plural(self.commented, 'hand-in')}"
         if self.table.is_canvas:
-            return f"{about}: Canvas' gradebook has no column for them; `coursekit give-back --to canvas` takes the pages, with them"
+            return f"{about}: Canvas' gradebook has no column for them; `coursekit give-back --to canvas` packs the pages, which include them"
         return (
             f"{about}: the table has no column {COMMENTS!r} of one assignment; switch the comments on in the assignment's "
             "settings, under feedback types, and export the grading worksheet again"
@@ -157,7 +157,7 @@ class _Filling:
         for assignment in columns:
             if assignment not in assignments:
                 raise CommandError(
-                    f"The class has had no {assignment}. It has had {', '.join(assignments) or 'nothing'}."
+                    f"The class has not had {assignment}. It has had {', '.join(assignments) or 'nothing'}."
                 )
         for assignment in assignments:
             wanted = columns.get(assignment)
@@ -183,7 +183,7 @@ class _Filling:
         assignments = self.office.assignments() or ["ch01_tasks"]
         if grade is not None and not self.table.is_canvas:
             return f'Say which assignment it is for: --column "{assignments[-1]}=Grade" (there are {", ".join(assignments)}).'
-        return f'Say which it is: --column "{assignments[0]}=Homework 1". {self._columns()}'
+        return f'Say which column it is: --column "{assignments[0]}=Homework 1". {self._columns()}'
 
     def _columns(self) -> str:
         titles = list(enumerate(self.table.header))
@@ -206,7 +206,7 @@ def grades_to(
         raise CommandError(f"--to {platform} is unknown. Choose one of {', '.join(PLATFORMS)}.")
     if table is None and platform != "csv":
         what = "the gradebook from Canvas (Grades, Export)" if platform == "canvas" else "the worksheet from Moodle"
-        raise CommandError(f"--to {platform} fills in a table that you export there: {what}. Name it with --table.")
+        raise CommandError(f"--to {platform} fills in a table that you export there: {what}. Pass it with --table.")
     office = Run.of(course).office()
     if table is None or platform == "csv":
         path = out or course / "final.csv"

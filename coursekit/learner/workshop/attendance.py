@@ -8,14 +8,14 @@ from coursekit.learner import session
 from coursekit.learner.workshop import connection, outbox
 
 SENT = """\
-From now on each check sends this, and nothing else: never code, values, outputs, paths or names of accounts.
+From now on, each check sends this and nothing else: never code, values, outputs, paths, or account names.
   {example}
-A vote, `predict`, `measured` and `share` send the letter or the number that you give. To raise your hand, with a line if you like:
+A vote, `predict`, `measured`, and `share` send the letter or the number that you give. To raise your hand, with a line if you like:
   from coursekit import stuck; stuck("a line")
 To end it:
   from coursekit import leave; leave()"""
-NAMESAKE = "Somebody else is called {nickname} as well, so you are {shown} on the board.\n"
-UNSENT = "Your notebook of {chapters} never arrived: hand it in again, here or in another way."
+NAMESAKE = "Somebody else is also called {nickname}, so you are {shown} on the board.\n"
+UNSENT = "Your notebook of {chapters} never arrived. Hand it in again, here or in some other way."
 
 
 def join(room: str, nickname: str = "") -> Note:
@@ -44,7 +44,7 @@ def leave() -> Note:
     """Leave the room: nothing is sent from now on."""
     room, heard = connection.current(), False
     if room is None:
-        return Note("You are in no room", "Nothing is being sent.")
+        return Note("You are not in a room", "Nothing is being sent.")
     with contextlib.suppress(OSError, connection.NoRoom, http.client.HTTPException, ValueError):
         outbox.deliver(room)
         room.post("/leave", {})
@@ -53,7 +53,7 @@ def leave() -> Note:
     unsent = outbox.notebooks_waiting()
     outbox.clear()
     unheard = "" if heard else " It did not answer, so your name may stay on its board for a while."
-    return Note("You have left the room", f"Nothing is sent any more.{unheard}{_lost(unsent)}")
+    return Note("You have left the room", f"Nothing is sent anymore.{unheard}{_lost(unsent)}")
 
 
 def stuck(line: str | None = "") -> Note:

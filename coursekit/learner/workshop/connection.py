@@ -22,8 +22,8 @@ OVER = 3 * 3600  # seconds after which a room that has not answered is taken to 
 LINE = 200  # characters of the line that a learner may write beside a raised hand
 JOIN = 'from coursekit import join; join("{place} {code}")'  # works in any cell of any edition
 NO_WAY = (
-    "Nothing answers at {place} ({reason}). Is `coursekit room` running there, and are you in the same network? Guest networks often "
-    "keep laptops apart: then ask for a hotspot or a router of the room's own, or for a server that all can reach."
+    "Nothing answers at {place} ({reason}). Is `coursekit room` running there, and are you on the same network? Guest networks often "
+    "isolate laptops from each other: then ask for a hotspot, a router for the room, or a server that everybody can reach."
 )
 WRONG = (
     "The code {code} is not this room's, or something between you and the room answers in its place. Nothing was sent. "
@@ -31,7 +31,7 @@ WRONG = (
 )
 
 OUTSIDE = Note(
-    "You are in no room",
+    "You are not in a room",
     f"Your instructor shows what to type: {JOIN.format(place='192.168.1.7', code='QUIET-FALCON')}",
 )
 

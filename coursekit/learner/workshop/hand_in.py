@@ -14,8 +14,8 @@ from coursekit.learner.workshop import connection, outbox
 from coursekit.learner.workshop.pairing import as_text
 
 SENT = """\
-{path}, as it was saved at {saved}: its text, your code and {outputs}, {size} kB. It goes to your instructor's machine alone,
-where it is kept as {student}'s. Save it first if you have changed something since."""
+{path}, as it was saved at {saved}: its text, your code, and {outputs}, {size} kB. It goes only to your instructor's machine,
+which keeps it as {student}'s. If you have changed something since then, save it first."""
 
 
 def hand_in(path: str = "", *, student: str = "", sure: bool = False) -> Note:
