@@ -46,7 +46,7 @@ def test_the_verdict_follows_the_worst_finding(findings, ready, verdict):
     ("name", "status", "facts", "fix"),
     [
         ("Python", "problem", {"python": (3, 10, 12)}, "PYTHON="),
-        ("Python", "problem", {"python": (3, 14, 0)}, "3.11, 3.12 or 3.13"),
+        ("Python", "problem", {"python": (3, 14, 0)}, "3.11, 3.12, or 3.13"),
         ("Python", "ok", {"python": (3, 13, 4)}, ""),
         ("System", "problem", {"system": "Windows"}, "wsl --install"),
         ("System", "problem", {"system": "Darwin", "machine": "x86_64"}, "Linux"),

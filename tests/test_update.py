@@ -107,7 +107,7 @@ def test_with_an_equal_text_nothing_is_done(desk):
     desk.write("ch01_a", "def one", SOLVED)
     before = desk.path("ch01_a").stat()
     assert update(desk.root).lines == [
-        "Your notebooks already have the text of the course, version 1, so there is nothing to do."
+        "Your notebooks already have the course's text, version 1, so there is nothing to do."
     ]
     assert desk.path("ch01_a").stat() == before
 
