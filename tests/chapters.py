@@ -19,8 +19,6 @@ from coursekit.judging.result import MIME
 from tests import forked, kernels
 
 CHAPTERS = sorted(path.stem for path in ROOT.glob("chapters/ch*.py"))
-# Chapters that do not link the glossary yet: the rules on predictions, length and the field's words do not hold in them either.
-TO_REVISE = {name for name in CHAPTERS if "docs/glossary.md#" not in (ROOT / f"chapters/{name}.py").read_text("utf-8")}
 NOISE = re.compile(r"Warning\b|\bWARN\w*\b|\bERROR\b|\bINFO\b|Traceback|\(raylet|\(autoscaler|\bpid=\d+\)|Deprecat")
 
 
