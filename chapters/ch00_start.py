@@ -61,7 +61,7 @@ That can take ten seconds or more.
 """
 
 # %% tags=["demo"]
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False)
 print(f"Ray has room for {ray.cluster_resources()['CPU']:.0f} tasks at a time.")
 

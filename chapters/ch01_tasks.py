@@ -31,7 +31,7 @@ from coursekit.given.object_store import made
 begin("ch01_tasks")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 started = time.perf_counter()
 ray.init(num_cpus=4, include_dashboard=False)
 warm_up(4)  # starts the four worker processes now, so that the first tasks don't have to wait for them
@@ -399,7 +399,7 @@ Chapter 4 shows how they *can* deadlock.
 
 # %% [markdown] tags=["notes"]
 r"""
-This is half-time, and a good moment for a break.
+You're halfway through the chapter, and this is a good moment for a break.
 Ask what the room predicted for the nested tasks: many people expect a deadlock.
 In the timeline, the parents' longer bars contain those of their children.
 """

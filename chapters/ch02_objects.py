@@ -45,7 +45,7 @@ Here, `MB` is $2^{20}$ bytes, and `MILLION` is $2^{20}$ numbers; at 8 bytes each
 """
 
 # %%
-ray.shutdown()  # stops a Ray that is already running here: its references and actors are lost
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, object_store_memory=128 * MB, include_dashboard=False)
 warm_up(4)
 
@@ -514,7 +514,7 @@ A crash or a lost node has the same effect (Chapter 5).
 
 # %% [markdown] tags=["notes"]
 r"""
-This is half-time.
+This is the halfway point.
 After the demonstration with the killed workers, the room usually asks what happens if the *driver* dies.
 Everything that it owns is lost, which in this chapter is everything.
 With detached actors (Chapter 3), something can outlive its program.

@@ -39,7 +39,7 @@ pandas.options.display.max_colwidth = None  # tables show whole sentences
 begin("ch03_actors")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, namespace="course")  # the namespace is for the last section
 warm_up(4)
 
@@ -115,7 +115,7 @@ You don't have to close anything, but nothing is saved either.
 In a terminal, `ray list actors` shows the same records (Chapter 6).
 
 Now write `count_up`.
-It gets a class like `Counter`, except that `__init__` takes no arguments.
+Its first argument is a class like `Counter`, except that `__init__` takes no arguments.
 
 In this chapter, the checks make calls wait for one another, so checking a wrong answer may take 20 to 40 seconds.
 """
@@ -140,7 +140,7 @@ check("count_up", count_up)
 # %% [markdown] tags=["solution"]
 r"""
 There are two common mistakes.
-With `ray.remote(Counter).remote()` inside the loop, every call gets a new actor, so you have five processes and five totals that start at 0.
+With `ray.remote(Counter).remote()` inside the loop, every call gets a new actor, so for five amounts, you have five processes and five totals that start at 0.
 With `ray.get` inside the loop, the totals are right, but the caller waits for each call before it sends the next.
 """
 
@@ -321,7 +321,7 @@ print("culprits:", [".".join(culprit.path) for culprit in culprits])
 r"""
 A lock guards the memory of one process, so a copy of it elsewhere would guard nothing.
 Open files, database connections, threads, and running generators can't be pickled either.
-Don't send such an object, but **create it where you need it**: in the task, or in the `__init__` of an actor that uses it for many calls.
+Instead of sending such an object, **create it where you need it**: in the task, or in the `__init__` of an actor that uses it for many calls.
 
 With that fixed, the program runs, but it returns the wrong result.
 
@@ -365,7 +365,7 @@ Ray pickles a function once, at its first `.remote()`, so the workers keep the `
 Neither mistake raises an error.
 
 So send values in as **arguments**, bring them back as **results**, and put what many tasks change into an actor.
-Now fix the program, which has both mistakes.
+Now fix your colleague's program, which sends a lock, and whose tasks write into a global.
 """
 
 
@@ -392,7 +392,7 @@ check("tournament", tournament)
 
 # %% [markdown] tags=["solution"]
 r"""
-If a player takes long to create, let two or three actors keep one each, created in `__init__`.
+If a player takes a long time to create, let two or three actors keep one each, created in `__init__`.
 If `make_player` is a class, as `Player` is, `ray.remote(make_player).remote()` turns the player itself into an actor.
 
 If you wrote the class, you can also make it picklable: `__getstate__` returns the attributes without the lock, and `__setstate__` creates a new lock.
@@ -425,7 +425,7 @@ There is a lock, but your code must take it.
 
 An actor can hold any object, and it can be called from every node of a cluster.
 It needs no lock, because it runs one call at a time.
-Now write one that keeps the best result so far, together with the weights that reached it (older programs call it `GlobalVar`).
+Now write `BestSoFar`, the class of an actor that keeps the best result so far, together with the weights that reached it (older programs call such a class `GlobalVar`).
 Scores can be negative, because in many environments every reward is a penalty.
 """
 
@@ -470,8 +470,8 @@ You get a handle right away, and only the first *call* raises `ActorDiedError`, 
 
 # %% [markdown]
 r"""
-Now four searchers try random points of a hilly landscape, and they share one `BestSoFar`.
-The highest point, at $(2, -1)$, has the height $-1$.
+Now four searchers try random points in a hilly landscape, and they share one `BestSoFar`.
+The highest point, at $(2, -1)$, has a height of $-1$.
 """
 
 
@@ -505,7 +505,7 @@ r"""
 ## An actor call costs less than a task and far more than a method call
 
 `Counter.add` does almost no work, so nearly all the time of a call is overhead.
-The next cell compares it with a call to an ordinary object and with a task.
+The next cell compares an actor call with a call to an ordinary object and with a task.
 """
 
 
@@ -559,7 +559,7 @@ This section compares two kinds of work that take equally long.
 `wait` sleeps, like an actor that waits for a disk, a robot, or a simulator on another machine.
 The same calls go to one, two, four, and eight actors.
 
-**Predict:** how many times faster than one actor are eight at `compute`?
+**Predict:** at `compute`, how many times as fast as one actor are eight actors?
 Look at `os.cpu_count()` before you answer, and guess for `wait`, too.
 """
 
@@ -665,7 +665,7 @@ quiz("how_many_actors", how_many_actors)
 
 # %% [markdown] tags=["notes"]
 r"""
-This is half-time.
+This is the halfway point.
 Compare the curves in the room: a laptop with eight cores, one with two, and a shared server.
 Each `compute` curve bends at a different place, and on the shared server it may not bend at all.
 The most frequent question is "So why `num_cpus=4`?"
@@ -1063,7 +1063,7 @@ measured("pool_map", seconds["map"])
 r"""
 If you said 0.9 s, you thought of `map_unordered`.
 `pool.map` delivers results in order, and an actor gets its next input only *when its result is delivered*.
-So during the first, long episode, the other two actors have nothing to do, although five episodes are waiting.
+So during the first, long episode, the other two actors soon have nothing to do, although five episodes are waiting.
 `map_unordered` keeps them busy, but mixes up the results.
 
 To have both, send the position of each input along, and sort by it at the end.

@@ -50,7 +50,7 @@ A [custom resource](../docs/glossary.md#custom-resource) like this is just a nam
 """
 
 # %%
-cluster = small_cluster(num_cpus=2, resources={"license": 2})  # ends the one before: its references and actors are gone
+cluster = small_cluster(num_cpus=2, resources={"license": 2})  # stops the previous cluster: its references and actors are gone
 ray.init(address=cluster.address, log_to_driver=False)
 warm_up(2)
 node_resources()
@@ -144,7 +144,7 @@ measured("three_actors", len(started))
 # %% [markdown]
 r"""
 All three start, and both CPUs are still free.
-An actor without options goes to a node that *has* a CPU, even if a task is using it, and it holds none while it runs.
+An actor without options goes to a node that *has* a CPU, even if a task is using that CPU, but while the actor runs, it holds none.
 This default changes as soon as you request a GPU or a custom resource, even with `num_gpus=0`: the actor then holds one CPU for its whole lifetime, unless you set `num_cpus`.
 """
 
@@ -217,7 +217,7 @@ Nothing computes here, so none of the tasks should hold a CPU.
 
 # %%
 def learn_and_play(learn, sample, samplers):
-    """Return (learn(), [sample(number) for number in range(samplers)]), with each call in a task of its own.
+    """Return (learn(), [sample(number) for number in range(samplers)]), with each call in its own task.
 
     All of the tasks run at the same time. The learner has a GPU to itself. The samplers share the other GPU: each gets
     an equal fraction, and together they use all of it. No task holds a CPU.
@@ -243,7 +243,7 @@ RLlib's `num_gpus_per_learner` (Chapter 13) and Ray Train's `use_gpu` (Chapter 1
 # %% [markdown]
 r"""
 Now remove the GPU node.
-Ray still lists it, as dead, and you'll need that below.
+Ray still lists it, as dead, which will matter below.
 """
 
 # %%
@@ -253,7 +253,7 @@ remove_nodes(cluster)
 r"""
 ## A task that fits on no node stays PENDING, without an error
 
-In a classic first-week problem, you start a tuning run on a laptop, and all day long, Ray reports that a *trial*, one run of many, is PENDING.
+Here's a classic first-week problem: you start a tuning run on a laptop, and all day long, Ray reports that a *trial* (one run of many) is PENDING.
 The trial requests one CPU for itself and one for each of its two rollout workers: three CPUs, on a machine with two.
 
 The next cell shows the same problem in miniature: a task that requests three CPUs.
@@ -274,8 +274,8 @@ After about half a minute, Ray does print "No available node types can fulfill r
 In a long log, that line is easy to miss.
 
 `ray status` reports the same problem from the cluster's side.
-In a terminal, it needs `RAY_AUTH_MODE=token` (Chapter 6); in the next cell, look at the last lines.
-Then `ray.cancel` takes the task out of the queue.
+In a terminal, it needs `RAY_AUTH_MODE=token` (Chapter 6).
+The next cell prints the report (look at its last lines) and takes the task out of the queue with `ray.cancel`.
 """
 
 # %% tags=["demo"]
@@ -344,7 +344,7 @@ if passed("fits"):
 r"""
 ## Nested tasks can deadlock: don't hold what your helpers need
 
-In Chapter 1, four parents in four slots waited for their children, and each parent **released its CPU** in the meantime.
+In Chapter 1, four parents on four CPUs waited for their children, and each parent **released its CPU** in the meantime.
 Now the parents are actors.
 A coach starts a helper task and waits for it to finish.
 
@@ -451,7 +451,7 @@ If your code deadlocks, the check takes about half a minute.
 def no_deadlock(simulate, teams):
     """Return a list with the sum of simulate(x) over each team's inputs; `teams` is a list of lists of inputs.
 
-    Each simulate(x) runs in a task of its own, which holds one `license`. The teams work at the same time.
+    Each simulate(x) runs in its own task, which holds one `license`. The teams work at the same time.
     """
     ### BEGIN SOLUTION
     simulation = ray.remote(simulate).options(resources={"license": 1})
@@ -635,7 +635,7 @@ Which of the four strategies can never place three bundles of one CPU on three n
 # %% tags=["demo"]
 def placed(strategy):
     """Return the state of a group of three bundles, and how many of them each node has."""
-    end = time.monotonic() + 5  # until the CPUs of the group before it are free again
+    end = time.monotonic() + 5  # wait until the previous group's CPUs are free again
     while ray.available_resources().get("CPU", 0) < 6 and time.monotonic() < end:
         time.sleep(0.1)
     group = placement_group([{"CPU": 1}] * 3, strategy=strategy)
@@ -726,7 +726,7 @@ for strategy in ("STRICT_PACK", "STRICT_SPREAD"):
     inside = [PlacementGroupSchedulingStrategy(group, bundle) for bundle in (0, 1)]
     pair = [worker_actor.options(num_cpus=1, scheduling_strategy=bundle).remote() for bundle in inside]
     seconds[strategy] = [pass_arrays(*pair, megabytes, budget(25, 4)) for megabytes in sizes]
-    remove_placement_group(group)  # this also ends the two actors
+    remove_placement_group(group)  # this also stops the two actors
 
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(7.5, 4), constrained_layout=True)
@@ -760,8 +760,8 @@ On the left, the curves are close together, because an array of 0.01 MB is a sma
 
 | use PACK for workers that | use SPREAD for workers that |
 |---|---|
-| exchange a lot: gradients, experience, large arrays | exchange little, and each put heavy load on a disk, a network card, or memory bandwidth |
-| should leave whole nodes free, for large requests or to be turned off | must not all die when a node fails: replicas of a service, copies of some state |
+| exchange a lot: gradients, experience, large arrays | exchange little, and each put a heavy load on a disk, a network card, or memory bandwidth |
+| should leave whole nodes free, so that these can take large requests or be turned off | must not all die when a node fails: replicas of a service, copies of some state |
 
 Your machine can't show you the advantages of SPREAD, because all nodes here share one disk, one memory, and one power supply.
 """
@@ -834,7 +834,7 @@ That delay is the cost of elasticity: here, only a raylet has to start, but in a
 A few seconds after the last task ended, the nodes were removed.
 
 An autoscaler sees only **declared** demand, so a task that requests one CPU and starts eight threads doesn't make the cluster grow.
-A request that fits none of the autoscaler's node types stays PENDING, with or without an autoscaler.
+A request that fits none of the autoscaler's node types stays PENDING, just as it would without an autoscaler.
 """
 
 # %% tags=["demo"]
@@ -863,7 +863,7 @@ r"""
 - **Licenses, GPUs, and memory aren't released** while a task waits, and a CPU only if the main thread waits.
 - **A task without `num_gpus`** sees every GPU of its node, and one with `num_gpus` also holds a CPU.
 - **`cuda:1` inside a task** isn't GPU 1: PyTorch counts what `CUDA_VISIBLE_DEVICES` shows, from 0.
-- **A placement group stays** until you remove it or your program ends; a task without the strategy runs outside it, even if a task inside launched it.
+- **A placement group stays** until you remove it or your program ends; a task without the strategy runs outside the group, even if a task inside the group launched it.
 
 ## Read on
 

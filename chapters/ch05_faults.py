@@ -38,7 +38,7 @@ begin("ch05_faults")
 
 # %%
 ask_nodes_every(0.5)  # seconds between Ray's health checks of a node
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)  # what dying processes print stays in their log files
 warm_up(4)
 news = keep_news_of_deaths()

@@ -35,7 +35,6 @@ begin("ch07_environments")
 r"""
 The run sheet plans a hundred minutes, with `cartpole_policy` and `vector_rollout` as homework.
 Ray appears only in the last section, so nobody has to wait for it to start.
-Say where you are: the first chapters were about running things in parallel, and from here on, agents run in environments.
 """
 
 # %% [markdown]
@@ -84,7 +83,6 @@ Compare the titles with the pictures: where did the agent slip?
 (With `pygame` installed, Gymnasium can draw its environments itself: pass `render_mode="rgb_array"` to `make`.)
 
 Why does the end of an episode need two flags?
-They say different things about the future, as you'll soon see.
 """
 
 # %% [markdown]
@@ -183,7 +181,6 @@ check("SimpleCorridor", SimpleCorridor)
 # %% [markdown] tags=["solution"]
 r"""
 If the last allowed step reaches the exit, only `terminated` matters, because there's no future left to estimate.
-Many programs leave the limit to a wrapper, `TimeLimit`, which you'll meet below.
 """
 
 # %% tags=["demo"]
@@ -201,7 +198,7 @@ if passed("SimpleCorridor"):
 
 # %% [markdown]
 r"""
-RLlib's example of a custom environment is a corridor with other rules: every episode starts on square 0, the exit's reward is random, and nothing is truncated.
+RLlib's example of a custom environment is a corridor with other rules.
 """
 
 # %%
@@ -216,7 +213,6 @@ quiz("seed_every_episode", seed_every_episode)
 r"""
 ## One loop records an episode of any environment
 
-The loop around `step` is the same for every environment and every policy.
 Write `rollout`, which runs one episode and returns it as a dict.
 `policy` is any function that takes an observation and returns an action.
 
@@ -251,7 +247,6 @@ check("rollout", rollout)
 # %% [markdown] tags=["solution"]
 r"""
 The `terminated` flag is enough: if an episode ended without it, it was truncated.
-The most costly mistake is `while not terminated`, which ignores the limit.
 """
 
 # %% [markdown]
@@ -278,7 +273,6 @@ r"""
 
 How much was a single step worth?
 It can be worth more than its own reward, because a good push pays off later.
-What came before it doesn't count.
 The [discounted return](../docs/glossary.md#discounted-return) of step $t$ adds up the rewards from that step on, and gives a reward less weight the further away it is:
 
 $$G_t = r_t + \gamma\, r_{t+1} + \gamma^2 r_{t+2} + \dots = r_t + \gamma\, G_{t+1}, \qquad 0 \le \gamma \le 1.$$
@@ -287,7 +281,7 @@ What comes after the last step?
 If the episode was terminated, nothing does, so $G_T = 0$.
 If it was truncated, there's a future that you haven't seen, and you can put an estimate of its return in place of $G_T$.
 This is called [bootstrapping](../docs/glossary.md#bootstrap).
-In Chapters 8 to 10, a network makes the estimate; here, it's an argument.
+In Chapters 8 to 10, a network makes the estimate.
 
 **Predict:** an episode is truncated after the rewards 1, 2, and 3, and you estimate that what follows is worth 8.
 What is the discounted return of the first step, with $\gamma = 0.5$?
@@ -519,7 +513,7 @@ There are three autoreset modes, and a learning program must know which one its 
 
 ![In next-step mode, the reset takes an extra frame; in same-step mode, it replaces the last observation; in disabled mode, you call reset yourself](../img/ch07_autoreset.svg)
 
-In disabled mode, you reset the environments whose episodes have ended, and you select them with a mask.
+In disabled mode, you reset environments yourself, and a mask selects which.
 A mask that's False for all environments raises an `AssertionError`, so test the mask first:
 
 ```python
@@ -680,7 +674,6 @@ quiz("sixteen_cores", sixteen_cores)
 r"""
 ## In a vector environment, one network call serves many steps
 
-`SyncVectorEnv` pays off when a network chooses the actions.
 A small network takes nearly as long for one observation as for sixteen, and in a vector environment, $N$ steps share one call to the network.
 
 A third kind of vector environment contains no environments.
@@ -778,10 +771,6 @@ measured("lockstep", comparison.ratio)
 r"""
 Lockstep takes nearly twice as long: in every step, it waits for the longest of four sleeps, which is on average about twice as long as a single one.
 
-In [Chapter 8](ch08_rollouts.ipynb), actors collect experience in fragments, and new questions come up.
-How do the actors get the latest policy?
-What does it cost to send a fragment?
-And what if one actor is always the slowest?
 """
 
 # %% [markdown] tags=["notes"]
@@ -806,7 +795,6 @@ r"""
 - **Treating `truncated` as `terminated`** teaches the agent that nothing good can follow a good state.
 - **Reset frames** aren't experience.
   `envs.metadata["autoreset_mode"]` tells you a vector environment's mode.
-- **An `AsyncVectorEnv` around a fast environment** is slower than a loop.
 
 ## Read on
 

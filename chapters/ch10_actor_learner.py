@@ -42,7 +42,6 @@ warm_up(2)
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans 105 minutes.
-It gives `minibatches` away, and it lets pairs write `solve_cartpole`, because that's what people came for.
 Run the two cells above before you speak.
 """
 
@@ -78,7 +77,7 @@ STOP, LIMIT = 490, 200_000  # training stops at this mean return, or after this 
 r"""
 PPO is an [actor-critic](../docs/glossary.md#actor-critic) algorithm, so `Policy` has two small networks.
 The *actor* (which has nothing to do with Ray's actors) computes a [logit](../docs/glossary.md#logits) for each action, and the softmax of the logits is $\pi_\theta(a \mid s)$, the probability of each action.
-The *critic* estimates $V(s)$, the return from $s$ onward.
+The *critic* estimates $V(s)$, the expected discounted return from $s$ onward.
 $\theta$ stands for the weights of both networks.
 """
 
@@ -153,7 +152,7 @@ def gae(rewards, values, terminated, truncated):
 r"""
 ## A sampler returns rows of experience, without the reset frames
 
-`cartpoles(16)` creates sixteen CartPoles in Gymnasium's own vector environment, in which each line of NumPy moves all of the carts.
+`cartpoles(16)` creates sixteen CartPoles in Gymnasium's own vector environment, which moves all of the carts at once in NumPy.
 As in [Chapter 7](ch07_environments.ipynb), the frame after the end of an episode is only a reset, and the `real` mask says which frames count.
 In a reset frame, the policy still *sees* the last observation of the old episode, so `gae` can use `values[t + 1]` even after a truncation.
 """
@@ -201,7 +200,7 @@ def rows_of(frames, last_obs, weights):
 
 # %%
 class Sampler(Stepper):
-    """Collects experience with the weights that it received last; an ordinary class, which `ray.remote` makes an actor."""
+    """Collects experience with the weights that it received last; an ordinary class, which `ray.remote` turns into an actor class."""
 
     def set_weights(self, weights):
         """Use these weights from now on."""
@@ -242,7 +241,6 @@ r"""
 ## Store the weights once, and send every sampler a reference
 
 After every iteration, all samplers need the latest weights.
-One `ray.put` stores them, and every sampler gets a reference to them (Chapter 8).
 
 Write `weight_sync`, which takes a policy and a list of samplers, and sends the policy's current weights to all of them.
 `policy.weights()` returns the weights, and a sampler's `set_weights` method takes them.
@@ -302,7 +300,7 @@ predict("clipped_value", ...)
 
 # %% [markdown]
 r"""
-Equation 9 also subtracts the critic's squared error, $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$, and adds the policy's entropy $S$ as a small [entropy bonus](../docs/glossary.md#entropy-bonus), so that the policy keeps trying different actions:
+The paper's equation 9 also subtracts the critic's squared error, $L^{VF} = (V_\theta(s_t) - V_t^{targ})^2$, and adds the policy's entropy $S$ as a small [entropy bonus](../docs/glossary.md#entropy-bonus), so that the policy keeps trying different actions:
 
 $$L^{CLIP+VF+S}(\theta) = \hat{\mathbb E}_t\bigl[L_t^{CLIP}(\theta) - c_1 L_t^{VF}(\theta) + c_2 S[\pi_\theta](s_t)\bigr]$$
 
@@ -315,7 +313,7 @@ The check starts with a few single rows, including the one from your prediction.
 
 # %%
 def ppo_loss(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
-    """Return the PPO loss of tensors of shape [B], to be minimized, as a tensor with one number (Schulman et al. 2017, eq. 9).
+    """Return the PPO loss to minimize, as a tensor with one number, for tensors of shape [B] (Schulman et al. 2017, eq. 9).
 
     `logp` is log π(a|s) under the current policy, and `old_logp` under the one that chose the action; `targets` is V^targ.
     """
@@ -333,9 +331,9 @@ check("ppo_loss", ppo_loss)
 
 # %% [markdown] tags=["solution"]
 r"""
-The minimum makes the bound one-sided, on purpose.
-If the ratio has gone too far in the direction that the advantage asks for, going further gains nothing; those are the two flat parts of the next plot.
-If the ratio has gone in the *wrong* direction, the row counts in full, however far it went, so the gradient leads back.
+The minimum makes the clipping one-sided, on purpose.
+If the ratio has gone too far in the direction that the advantage asks for, going further gains nothing, which gives each curve in the next plot its flat part.
+If the ratio has gone in the *wrong* direction, the row counts in full, no matter how far the ratio went, so the gradient leads back.
 """
 
 # %% tags=["demo"]
@@ -353,7 +351,6 @@ if passed("ppo_loss"):
 r"""
 The value is $-1.5$: the action has become more likely although its advantage is negative, and the clip doesn't limit how much that counts.
 Your function has drawn the paper's Figure 1, and the gray band is $1 \pm \epsilon$.
-On a flat part, the gradient is zero, so the row pushes the policy no further.
 """
 
 # %%
@@ -368,7 +365,6 @@ quiz("where_it_is_flat", where_it_is_flat)
 r"""
 ## In each epoch, minibatches cover every row once, in a new order
 
-In an epoch, the learner goes through all rows of the batch once, in a new random order.
 The order matters because neighboring rows are alike: 512 consecutive rows cover only about 32 time steps of one sampler's environments.
 
 Write `minibatches`, which takes a batch, the size of a minibatch, and a NumPy random generator, and yields the minibatches of one epoch.
@@ -405,7 +401,7 @@ r"""
 ## Take one gradient step on a minibatch
 
 `likelihood` turns logits into $\log \pi(a \mid s)$ and the entropy.
-`normalized` shifts and scales the advantages of a minibatch to mean 0 and standard deviation 1, so the size of a gradient step doesn't depend on the size of the rewards.
+`normalized` shifts and scales the advantages of a minibatch to mean 0 and standard deviation 1, so the actor's gradient doesn't depend on the scale of the rewards.
 Stable-Baselines3 and CleanRL do this [advantage normalization](../docs/glossary.md#advantage-normalization) per minibatch, too; RLlib does it once for the whole batch.
 """
 
@@ -428,7 +424,6 @@ Write `train_step`, which takes a policy, an optimizer, and a minibatch with the
 It computes `ppo_loss` with normalized advantages and the default $\epsilon$, $c_1$, and $c_2$, takes one step of the optimizer, and returns the loss.
 Before the step, it clips the gradient of all parameters together to a norm of at most 0.5 (`nn.utils.clip_grad_norm_`), so that one odd minibatch can't ruin the policy ([gradient clipping](../docs/glossary.md#gradient-clipping)).
 
-The check compares all parameters of a small policy after two steps.
 """
 
 
@@ -494,8 +489,7 @@ if passed("train_step") and passed("minibatches"):
 
 # %% [markdown]
 r"""
-At the start of the first epoch, no row is outside.
-Then the policy moves away from the one that collected the rows, and some rows leave the band.
+Step by step, the policy moves away from the one that collected the rows, and some rows leave the band.
 Other rows can push them back in, so the bars don't have to rise in every epoch.
 If hardly any row is outside, your gradient steps are small; if most rows are, further epochs gain little.
 """
@@ -530,7 +524,7 @@ def joined(parts):
 # %% [markdown]
 r"""
 While it learns, the agent explores.
-A test measures what it *can* do, so it runs 100 new episodes and takes the action with the largest logit in every step.
+A test measures what the agent *can* do, so it runs 100 new episodes and takes the action with the largest logit in every step.
 CartPole counts as solved at a mean return of 475 out of 500.
 But if you stop at the first test that says 475, that test may have been lucky, so train until one says 490.
 """
@@ -597,12 +591,11 @@ check("solve_cartpole", solve_cartpole)
 # %% [markdown] tags=["solution"]
 r"""
 All of the `sample.remote()` calls come before the `ray.get`; otherwise, the samplers collect one after the other (Chapter 1).
-The samplers wait while the learner learns, and the learner waits while the samplers collect; the next section measures what that costs.
 """
 
 # %% [markdown]
 r"""
-**Predict:** how many environment steps does your agent need, in the median of several seeds, until a test says 490?
+**Predict:** how many environment steps does your agent need until a test says 490 (the median of several seeds)?
 """
 
 # %% tags=["demo"]
@@ -650,7 +643,7 @@ if runs:
 # %% [markdown] tags=["notes"]
 r"""
 Collect the seconds of seed 0 from the whole room, and look at the spread.
-The curves of one seed agree across machines at first and drift apart later, because floating-point sums in a different order are enough for that.
+The curves of one seed agree across machines at first and drift apart later, because different machines may add floating-point numbers in different orders.
 """
 
 # %% [markdown]
@@ -708,7 +701,7 @@ if runs:
 r"""
 More samplers can shorten only the violet part, and that's the short one (Amdahl's law, Chapter 8).
 It isn't even halved, because a few lines of NumPy take nearly as long for 16 carts as for 32, and there's a second actor to call.
-The green parts do nearly the same work, so a difference between them is mostly noise.
+The green parts stand for nearly the same work, so a difference between them is mostly noise.
 
 The seconds to the target depend mostly on the number of iterations, which varies with the experience.
 So if the two printed lines differ by more than the bars do, that's luck.
@@ -774,12 +767,11 @@ RLlib spends the extra time on what your program leaves out:
 
 - **Episodes.** RLlib appends every single step to an *episode* object, in Python, so it can return whole episodes with any observations and infos; your program keeps only arrays.
 - **Connectors**, pipelines that can flatten, stack, normalize, mask, and pad data, both on the way to the network in every step and on the way to the learner.
-- **A general learner** that supports many modules, several GPUs, a KL penalty beside the clip, and statistics of every quantity.
-- **Fault tolerance.** By default, RLlib replaces EnvRunners that die, and it can save a training run and resume it.
+- **A general learner** that supports many modules, several GPUs, a KL penalty in addition to the clipping, and statistics of every quantity.
 
 So two hundred lines beat RLlib on a toy problem, but don't conclude that you should write your own.
 With a slow simulator, the simulator takes nearly all of the time, and RLlib's overhead hardly shows.
-What you've gained is that you can read RLlib now: many settings in the next chapter have names that you've met here.
+And you can read RLlib now, because you've met many of the next chapter's settings here.
 
 A fairer question is how many seconds each program needs to reach the target.
 `python benchmarks/cartpole.py`, in the course's repository, answers it with five seeds each, in a few minutes.
@@ -803,7 +795,7 @@ r"""
   Mask them.
 - **`old_logp` must come from the weights that chose the action.** If you recompute it with the *current* weights, every ratio is 1.
 - **Without `zero_grad`**, the gradients of all minibatches add up, and the agent still learns a little.
-- **`~` works only on booleans:** it turns a `uint8` 1 into 254.
+- **`~` negates only booleans:** it turns a `uint8` 1 into 254.
   Write `1.0 - terminated`.
 - **A test without exploration can hide a bug.** Even if the samplers always use their initial weights, their experience may be enough for the agent to pass.
   Check that the weights you send change from one iteration to the next.

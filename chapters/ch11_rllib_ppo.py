@@ -43,7 +43,7 @@ from ray.rllib.connectors.env_to_module import FlattenObservations
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModule
 
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops Ray if it's already running, so that you can run this cell again
 ray.init(num_cpus=4, include_dashboard=False)
 keep = tempfile.TemporaryDirectory()  # for checkpoints; deleted when you close the notebook
 
@@ -51,18 +51,18 @@ keep = tempfile.TemporaryDirectory()  # for checkpoints; deleted when you close 
 r"""
 The run sheet plans a hundred minutes, with `evaluate` as homework.
 Have everyone run the two cells above right away: importing RLlib and starting Ray take about fifteen seconds on a small laptop.
-`num_cpus=4` declares four CPUs, whatever the machine has: four EnvRunners will run at the same time, each reserves one logical CPU, and on two cores they share.
+`num_cpus=4` declares four CPUs, whatever the machine has, because four EnvRunners will run at the same time and each reserves one logical CPU; if there are only two cores, they share them.
 """
 
 # %% [markdown]
 r"""
 ## `PPOConfig` holds all settings of a training run
 
-In Chapter 10, you wrote PPO, and from here on, RLlib runs it.
+In Chapter 10, you wrote PPO yourself, and from here on, you use RLlib's PPO.
 You describe what you want in a `PPOConfig`.
 Nothing happens until its `build_algo()` method builds an [algorithm](../docs/glossary.md#algorithm): a learner and [EnvRunners](../docs/glossary.md#envrunner), RLlib's name for the samplers of Chapter 10.
 
-![A config is built into an algorithm with a learner and EnvRunners; train returns a result; save writes a folder; from the folder comes an algorithm that continues training, or the network alone, for a program of yours](../img/ch11_parts.svg)
+![A config is built into an algorithm with a learner and EnvRunners; train returns a result; save writes a folder; from the folder, you get an algorithm that continues training, or only the network, for your own program](../img/ch11_parts.svg)
 
 You already know most of the settings under other names:
 
@@ -121,7 +121,6 @@ def cartpole_config(runners):
 r"""
 The chapter's second problem is a corridor, in which every episode starts on square 0, not anywhere in the left half as in Chapter 7.
 A step costs 0.1, and the step that reaches the exit at the far end earns 1.
-(RLlib's example of the same name charges 0.01 per step.)
 RLlib finds the environment by its name, because every EnvRunner imports the module named before the colon, which registers it:
 """
 
@@ -252,7 +251,7 @@ check("learns_corridor", learns_corridor)
 # %% [markdown] tags=["solution"]
 r"""
 Both `nan >= target` and `nan < target` are false.
-So a loop that continues *while the mean is below the target* ends silently at the first NaN, after one iteration.
+So a loop that continues *while the mean is below the target* ends silently at the first NaN, which may be in the first iteration.
 Ask instead whether the target *has been reached*.
 """
 
@@ -393,7 +392,7 @@ r"""
 
 # %%
 def train_live(algo, iterations, enough):
-    """Return two mean returns per iteration, over all episodes and RLlib's; stop when the first is at least `enough`."""
+    """Return two mean returns per iteration, ours over all episodes and RLlib's; stop when ours is at least `enough`."""
     figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
     picture, means = display(figure, display_id=True), []
     for _ in track(range(iterations), "training PPO"):
@@ -418,7 +417,7 @@ def train_live(algo, iterations, enough):
 r"""
 The next cell trains on CartPole with **four** EnvRunners for up to a hundred iterations, and stops early once the mean return is at least 475 of 500.
 In full mode, that takes a few minutes; quick mode (set `COURSEKIT_QUICK=1` before you start JupyterLab) runs five iterations.
-Ray counts only *logical* CPUs, those you declared in `ray.init`: on two real cores, four EnvRunners sample hardly faster than two, as Chapter 12 measures.
+Ray counts only *logical* CPUs, those you declared in `ray.init`: on two real cores, four EnvRunners sample hardly faster than two, as Chapter 12 explains.
 
 **Predict:** in this run, is RLlib's mean of means usually above or below the mean over all episodes?
 """
@@ -446,17 +445,16 @@ In CartPole, a long episode is a good one, and an EnvRunner with long episodes f
 Each of those few counts for more in a mean of means, so RLlib's number tends to be too high.
 If all episodes have about the same length, the two means agree.
 
-Before the first point, four Python processes import PyTorch and RLlib.
+Before the first point appears, four Python processes start and import PyTorch and RLlib.
 If you try many settings for a minute each, `num_env_runners=0` saves that time.
 
-`save_to_path` wrote a checkpoint, from which everything below starts.
+`save_to_path` wrote a checkpoint, which the next sections use.
 """
 
 # %% [markdown] tags=["notes"]
 r"""
 While the curve grows, ask how many episodes are behind each point.
 With 2,000 steps per iteration, the first points rest on about a hundred short episodes, and the last ones on only a few long ones, so the end of the curve fluctuates.
-This is halfway, and a good moment for a break.
 """
 
 # %% [markdown]
@@ -487,13 +485,13 @@ The folder holds no unfinished episodes: a new algorithm starts new ones.
 If your environment comes from a module, as in `coursekit.given.environments:SimpleCorridor-v0`, the folder has only that name; a class from your notebook is pickled with its code.
 
 `Algorithm.from_checkpoint(folder)` builds a new algorithm from the folder.
-Stop the old one first: a new algorithm with four EnvRunners waits for four CPUs, and if the old one holds them, it waits forever.
+Stop the old one first: a new algorithm with four EnvRunners waits for four CPUs, and as long as the old one holds them, the new one can't start.
 
 RLlib writes `algorithm_state.pkl` last.
-So if the process is killed while it saves, the folder lacks that file, and loading it fails.
-A half-*copied* folder is worse, because a copy may be made in any order.
+So if the process is killed while it saves, the folder lacks that file, and loading the folder fails.
+A half-*copied* folder is worse, because the files may be copied in any order.
 
-**Predict:** the next cell copies the sixth checkpoint of a run, deletes its `learner_group` folder, and loads it.
+**Predict:** the next cell copies the sixth checkpoint of a run, deletes the copy's `learner_group` folder, and loads the copy.
 What happens?
 """
 
@@ -562,9 +560,9 @@ r"""
 The names are strings, and as strings, 9 comes after 10, so compare the numbers.
 
 You don't need to know the files by heart: all checkpoints of a run have the same files, so a folder that lacks a file of an older one is incomplete.
-In your own program, save into a folder with another name, and rename it at the end: on one file system, a rename either happens completely or not at all (Chapter 5).
+In your own program, save into a folder with another name, and rename it at the end: within one file system, a rename either happens completely or not at all (Chapter 5).
 
-`config.build_algo()` followed by `algo.restore_from_path(folder)` also restores an algorithm, and lets you change the config in between, such as more EnvRunners or a larger batch.
+`config.build_algo()` followed by `algo.restore_from_path(folder)` also restores an algorithm, and the config may differ from the saved one: for example, it may have more EnvRunners or a larger batch.
 The network's shape must stay the same.
 The weights alone aren't enough to continue, because an optimizer without its averages starts with steps of the wrong size.
 """
@@ -616,13 +614,13 @@ r"""
 To *use* what you've trained, you need no algorithm and no running Ray, only RLlib as an import.
 The network is an [RLModule](../docs/glossary.md#rlmodule), a PyTorch module with three forward methods: `forward_train` for the learner, `forward_exploration` for the EnvRunners, and `forward_inference` for use.
 With PPO's default network, all three return scores, not actions.
-The network has a checkpoint of its own, deep inside the algorithm's:
+The network has its own checkpoint, deep inside the algorithm's:
 """
 
 
 # %%
 def network_in(folder):
-    """Return the trained network of a checkpoint, an RLModule. Ray need not run."""
+    """Return the trained network of a checkpoint, an RLModule. Ray doesn't have to be running."""
     return RLModule.from_checkpoint(Path(folder) / "learner_group" / "learner" / "rl_module" / "default_policy")
 
 
@@ -637,10 +635,10 @@ if passed("learns_corridor"):
 
 # %% [markdown]
 r"""
-![An observation is flattened to a vector, made a batch of one, and goes through the network, and the largest of the scores is the action](../img/ch11_act.svg)
+![An observation is flattened to a vector, becomes a batch of one, and goes through the network, and the action is the one with the largest score](../img/ch11_act.svg)
 
 `action_dist_inputs` contains the scores (*logits*) from Chapter 10; in training, the policy samples an action from their softmax.
-In use, take the action with the largest score, and pay attention to three details:
+When you use the network, take the action with the largest score, and pay attention to three details:
 
 - **A batch.** Networks take many observations at once, and a single observation is a batch of one: `x[None]` adds the dimension.
 - **Tensors of type `float32`**, not arrays, and not `float64`.
@@ -703,18 +701,18 @@ quiz("why_flatten", why_flatten)
 r"""
 ## Test an agent on fresh episodes, with its best actions
 
-`episode_return_mean` doesn't tell you what the finished agent can do: in these episodes, it sampled its actions, with weights from before the last update.
+`episode_return_mean` doesn't tell you what the finished agent can do: in the training episodes, it sampled its actions, with weights from before the last update.
 A test uses the final network, the best actions, and many episodes, each with its own seed, so that you can repeat the test.
 
 Write `evaluate`, which uses your `act` and returns the return of each episode.
 The check runs it on FrozenLake.
-An episode can end in two ways, and the check's environment raises an error if you step on after the end.
+An episode can end in two ways, and the check's environment raises an error if you call `step` after the end.
 """
 
 
 # %%
 def evaluate(network, env, seeds):
-    """Return a list with one episode's return for each seed, in their order, with the best action in every step."""
+    """Return a list with one episode's return for each seed, in the order of the seeds, with the best action in every step."""
     ### BEGIN SOLUTION
     returns = []
     for seed in seeds:
@@ -736,7 +734,7 @@ check("evaluate", evaluate)
 r"""
 Keep the list, and compute the mean afterward, because a mean alone doesn't say how certain it is.
 If $n$ returns have the standard deviation $s$, the true mean is within about $2 s / \sqrt n$ of yours in about 95 of 100 such tests, if $n$ is at least 20 or so.
-Chapter 12 treats smaller numbers.
+Chapter 12 covers smaller $n$.
 """
 
 # %% [markdown]
@@ -776,7 +774,7 @@ The other three are silent: the algorithm trains, and the mean return stays at 0
 Ask three questions:
 
 - Does the agent ever try anything new?
-- The goal earns 1, six steps from the start; what is that 1 worth in the first step?
+- The goal is six steps from the start and earns 1; what is that 1 worth in the first step?
 - How much do the weights change in an iteration?
 
 Write `lake_config`, which returns the repaired config.
@@ -847,10 +845,10 @@ if passed("lake_config") and passed("act") and passed("evaluate"):
 
 # %% [markdown]
 r"""
-The training's mean is usually the smallest: the agent sampled its actions, so it sometimes stepped into a hole, and its weights were from before the last update.
+The mean from training is usually the smallest: the agent sampled its actions, so it sometimes stepped into a hole, and its weights were from before the last update.
 The two tests agree, which shows that your `act` passes the network what it got in training.
 If such numbers *don't* agree, look for a connector that you forgot.
-Without slipping, the best actions repeat the same episode, so both tests are all or nothing.
+Without slipping, the best actions repeat the same episode, so in each test, either every episode succeeds or none does.
 """
 
 # %%
@@ -866,7 +864,7 @@ r"""
 ## Watch the trained agent, with Ray shut down
 
 A mean return hides a lot, so watch your agent before you trust it.
-To show that the network needs nothing else, shut down Ray first:
+To show that the network works without Ray, shut Ray down first:
 """
 
 # %%
@@ -909,10 +907,10 @@ if passed("learns_corridor") and passed("act") and passed("evaluate"):
 
 # %% [markdown]
 r"""
-The agent usually does better now than at the end of the live curve, because sampled actions also made it stumble.
+The agent usually does better now than at the end of the live curve, because there, sampled actions sometimes made it stumble.
 
 Chapter 18 turns such a network into a web service.
-If you want to use yours, keep a copy, because the folder is deleted when you close this notebook: `shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
+If you want to use yours there, keep a copy, because the folder is deleted when you close this notebook: `shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.
 
 You can even do without RLlib.
 The policy has three layers, each a matrix and a vector, with a $\tanh$ between them (the default of `DefaultModelConfig`), so six arrays are the whole agent, and NumPy can run it:
@@ -936,7 +934,7 @@ if passed("learns_corridor") and passed("act") and passed("evaluate"):
 
 # %% [markdown]
 r"""
-This is the first of the twenty episodes above, with the same actions, except that NumPy and PyTorch may round the last digits differently.
+This is the first of the twenty episodes above, with the same actions, unless a rounding difference between NumPy and PyTorch changes one.
 """
 
 # %% [markdown] tags=["notes"]

@@ -34,14 +34,14 @@ from coursekit.given.rllib_configs import built
 begin("ch12_env_runners")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops Ray if it's already running, so that you can run this cell again
 ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans 105 minutes, with `choose_runners` and the killed EnvRunner as homework.
 Have everyone run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
-`num_cpus=4` is what Ray counts with, whatever the machine has.
+With `num_cpus=4`, Ray counts four CPUs, whatever the machine has.
 Later, three EnvRunners run at the same time, and each requests one logical CPU, so with `num_cpus=2` the third would wait forever.
 """
 
@@ -94,7 +94,7 @@ It's an ordinary object in your notebook's process, so no other process has to s
 The environment is FrozenLake, where the agent has to cross a lake of sixteen squares without falling into a hole.
 The agent observes the number of its square, 0 to 15.
 A network needs a vector, so the *connector* `flatten` turns the number into a one-hot vector: a one among fifteen zeros.
-One function makes every config in this chapter:
+One function makes nearly every config in this chapter:
 """
 
 
@@ -138,7 +138,7 @@ def one_iteration(algo, sample):
 
 # %%
 def measure(envs):
-    """Return the seconds of the three phases per 1,000 environment steps: the shorter of two times, because other programs only add to it."""
+    """Return the seconds of the three phases per 1,000 environment steps: the shorter of two times, because other programs can only make a time longer."""
     steps = budget(2048, 128)
     with built(lake_config(500, runners=0, envs=envs)) as [algo]:
         one_iteration(algo, lambda: algo.env_runner.sample(num_timesteps=128))  # a warm-up
@@ -327,7 +327,7 @@ r"""
 
 You want to compare iterations like these:
 
-![With one EnvRunner, the sampling takes long, and then the learner learns and the weights go out; with two, the sampling is shorter, and the learning takes as long as before](../img/ch12_iteration.svg)
+![With one EnvRunner, the sampling takes a long time, and then the learner learns and the weights go out; with two, the sampling is shorter, and the learning takes as long as before](../img/ch12_iteration.svg)
 
 It's easy to measure something else by accident:
 
@@ -436,7 +436,7 @@ With the standard deviation $s$ of the differences, which has $n - 1$ in its den
 $$\exp\!\left(\bar d \pm t \cdot \frac{s}{\sqrt n}\right)$$
 
 where $t$ is `stats.t.ppf(0.975, n - 1)` in SciPy.
-It's 2.78 for five pairs, from which $s$ is only a rough estimate, and it approaches 1.96 as $n$ grows.
+It's 2.78 for five pairs, because $s$ from only five is a rough estimate, and it approaches 1.96 as $n$ grows.
 
 Write `speedup`, which takes the times that `time_training` returns, and returns the ratio and both ends of its interval.
 """
@@ -483,7 +483,7 @@ The middle 95% of a thousand such ratios is the interval.
 For hundreds of pairs, that's a fine method.
 
 How well does it work for five pairs?
-The next cells simulate a machine whose true ratio is 1.6, measure on it many times, and count how many of the intervals contain 1.6.
+The next cells simulate a machine whose true ratio is 1.6, repeat the measurement on it many times, and count how many of the intervals contain 1.6.
 The fraction that do is the method's [**coverage**](../docs/glossary.md#coverage).
 
 **Predict:** of 100 bootstrap intervals, each from five pairs and each called a 95% interval, how many contain the true ratio?
@@ -502,7 +502,7 @@ def made_up(pairs, rng, truth=1.6):
 
 
 def bootstrap(many, single, rng):
-    """Return the middle 95% of the ratios of 1,000 draws of pairs."""
+    """Return the two ends of the middle 95% of the ratios from 1,000 draws of pairs."""
     drawn = rng.integers(len(many), size=(1000, len(many)))  # each row: the indices of the pairs in one draw
     return np.quantile(single[drawn].sum(axis=1) / many[drawn].sum(axis=1), [0.025, 0.975])
 
@@ -535,8 +535,7 @@ With ten pairs, it's about 90, and the coverage approaches 95 as the number of p
 The t interval has a coverage of about 95% even with five pairs, because it's wider.
 It assumes that the logarithms are roughly normally distributed and that the pairs are independent, so look at your curves before you trust it.
 
-An older course measured a ratio of 1.59 on another machine, with an older RLlib, so compare the direction, not the digits, with yours.
-There are three caveats:
+There are three caveats about your ratio:
 
 - **This is one machine.** Two EnvRunners can at best halve the sampling time; the rest of your speedup comes from the second environment in each.
 - **You may not be alone.** On a shared server, or beside a browser full of tabs, the second EnvRunner may not find a free core.
@@ -606,7 +605,7 @@ Even if learning took no time at all, adding one EnvRunner to $n$ would save onl
 # %% [markdown]
 r"""
 The curves below come from *your* times of sampling and learning, with one environment and with sixteen in each EnvRunner.
-The dotted line is the learning alone, which doesn't depend on the environments.
+The dotted line is the learning alone, which doesn't depend on the number of environments.
 """
 
 # %% tags=["demo"]
@@ -687,7 +686,7 @@ You killed the process between two iterations, so you lost only its unfinished e
 Ray reports such a death in half a page, which `kill_runner` hides.
 
 With `.fault_tolerance(restart_failed_env_runners=False)`, the third iteration would have raised an error.
-If you also set `ignore_env_runner_failures=True`, it would have continued with only the remaining EnvRunner.
+If you had also set `ignore_env_runner_failures=True`, it would have continued with only the remaining EnvRunner.
 If a *learner* dies, that's another matter: it holds the weights, and only a checkpoint protects you, as in [Chapter 11](ch11_rllib_ppo.ipynb).
 """
 
@@ -720,7 +719,7 @@ PPO copes, because the critic estimates how a cut episode would have continued, 
 Each call to an EnvRunner also returns only about 64 steps, so more time is overhead.
 
 So when you add EnvRunners, increase the batch size, too: the same number of steps then takes fewer iterations.
-Whether the agent learns faster *in seconds* is another question, which Chapter 13 answers with a measurement.
+Whether the agent learns faster *in seconds* is another question, which you answer by measuring, as in Chapter 13.
 For hundreds of EnvRunners, choose an algorithm that doesn't wait for the slowest one, such as APPO or IMPALA.
 
 In a workshop, the next cell puts your ratio on the room's board.

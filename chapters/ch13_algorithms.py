@@ -42,7 +42,7 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
@@ -127,10 +127,9 @@ pandas.Series({"replay buffer": DQNConfig().replay_buffer_config["type"], **extr
 # %% [markdown]
 r"""
 - With [prioritized replay](../docs/glossary.md#prioritized-replay), the buffer samples a step more often if the network got its value badly wrong.
-- A [dueling network](../docs/glossary.md#dueling-network) estimates the value of a square and, for each action, how much better than average it is.
+- A [dueling network](../docs/glossary.md#dueling-network) estimates the value of a state and, for each action, how much better than average that action is.
 
 Others are off by default, such as *n*-step returns (`n_step`) and a distribution over returns instead of their mean (`num_atoms`).
-So when you compare RLlib's DQN with yours, you're comparing different algorithms.
 
 You know the rest from Chapter 9; here it is as settings:
 
@@ -140,7 +139,7 @@ You know the rest from Chapter 9; here it is as settings:
 | how many steps the buffer holds before it evicts the oldest episodes | `replay_buffer_config={"capacity": ...}`; keys that you omit keep their defaults |
 | how many steps are sampled before learning starts | `num_steps_sampled_before_learning_starts` |
 | how many steps are sampled between two updates of the target network, a copy that lags behind | `target_network_update_freq` |
-| the [replay ratio](../docs/glossary.md#replay-ratio): for each step sampled, how many steps from the buffer the learner trains on, 32 per update | `training_intensity` |
+| the [replay ratio](../docs/glossary.md#replay-ratio): how many steps from the buffer the learner trains on for each step sampled; an update takes 32 | `training_intensity` |
 
 A colleague wants the corridor solved within a thousand steps.
 Ten squares are a small problem, so the colleague leaves all of these settings at RLlib's defaults:
@@ -191,7 +190,7 @@ measured("steps_trained_on", log["trained on"].max())
 # %% [markdown]
 r"""
 If an update had followed every four steps, the answer would be 8,000.
-But the learner trained on almost none, and the mean return ends up far below the best possible return, 0.2; wandering for a hundred steps earns −10.
+But the learner trained on almost no steps, and the mean return ends up far below the best possible return, 0.2; wandering for a hundred steps earns −10.
 
 Write `short_dqn`, which returns a DQN config that solves a corridor of `length` squares within `steps` steps, where `steps` is about a thousand.
 The corridor counts as solved if the episodes that end in the last 300 steps take, on average, at most seven steps more than the minimum.
@@ -225,9 +224,8 @@ Learning starts after a thousand steps, when everything is over.
 And DQN explores for ten thousand steps, so even a network that had learned the way would hardly ever get to choose the action.
 The other defaults only slow down learning.
 
-All of these numbers count steps, so the right values depend on how long you train: defaults for ten million steps are wrong for a thousand, and vice versa.
-Nothing warns you, because a program can't see that exploring to the end is a mistake.
-But you can count how many steps DQN has trained on, and how often it took its best action.
+All of these numbers count steps, so the right values depend on how long you train.
+Nothing warns you of wrong values, but you can count how many steps DQN has trained on, and how often it took its best action.
 
 Without remote EnvRunners, you get the `training_intensity` that you set, apart from rounding.
 With remote ones, you get more, because RLlib counts the local EnvRunner as well, although it doesn't sample.
@@ -262,7 +260,7 @@ with built(config.reporting(min_sample_timesteps_per_iteration=600)) as [algo]:
 # %% [markdown]
 r"""
 The first hundred steps only fill the buffer.
-After that, the learner trains on sixteen steps for each step sampled, apart from rounding to whole updates.
+After that, the learner trains on about sixteen steps for each step sampled.
 The buffer holds a little less than 300 steps, because it evicts whole episodes.
 """
 
@@ -278,7 +276,7 @@ The learner collects fragments until they make up a batch, and then it learns.
 
 So the learner's experience is no longer on-policy: it comes from a policy that is a few updates old.
 A correction called [V-trace](../docs/glossary.md#v-trace) makes up for this: it weights each step by the ratio from Chapter 10, clipped at 1.
-The less likely the current policy is to repeat an action, the less that action counts.
+The less likely an action has become since it was sampled, the less it counts.
 APPO computes that ratio not for the current policy but for a lagging copy of it, the *target network*.
 It also clips the ratio of the current policy to that copy, as PPO does with its own ratio; IMPALA has no such clip.
 """
@@ -308,7 +306,7 @@ The check reads your settings, and then it trains your APPO with one EnvRunner, 
 def paced_appo(runners, nap, pace, messages):
     """Return a config of APPO on CORRIDOR: a batch every `pace` seconds, from `messages` fragments of each EnvRunner."""
     ### BEGIN SOLUTION
-    steps = pace / nap  # of each EnvRunner between two updates, its two environments together
+    steps = pace / nap  # that each EnvRunner samples per batch, in its two environments together
     return (
         APPOConfig()
         .environment(CORRIDOR)
@@ -331,11 +329,10 @@ r"""
 A second environment in an EnvRunner doesn't add any steps per second here, because the two simulators sleep one after the other.
 All it does is halve the fragment length.
 A second EnvRunner does add steps, so to keep the pace, the batch grows with the number of EnvRunners.
-If you keep the batch size instead, the policy changes more often, from fragments of the same length.
 
 With `num_learners=0`, the notebook's process learns *and* requests fragments from the EnvRunners.
 While that process is learning, an EnvRunner finishes its fragment and then waits for the next request.
-With 1, APPO's default, the learner has a process of its own, and requests keep coming.
+With 1, APPO's default, the learner runs in its own process, and requests keep coming.
 """
 
 # %%
@@ -349,19 +346,18 @@ quiz("who_waits", who_waits)
 # %% [markdown]
 r"""
 How much waiting is there really?
-To find out, give each EnvRunner a simulator that takes 5 ms per step, the `SlowSimulator` from Chapter 7, and measure the fraction of the time that the simulators run.
-The rest of the time goes into the neural network, messages, learning, and waiting.
+To find out, give each EnvRunner a simulator that takes 5 ms per step, the `SlowSimulator` from Chapter 7, and measure the fraction of the time in which the simulators run.
 """
 
 
 # %%
 def slow_corridor(options):
-    """Return a corridor each of whose steps takes options["seconds"]."""
+    """Return a corridor in which each step takes options["seconds"]."""
     return SlowSimulator(gymnasium.make(CORRIDOR), **options)
 
 
 tune.register_env("slow_corridor", slow_corridor)  # a name that RLlib can look up in every process
-network = DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False)  # by default, policy and critic share layers here
+network = DefaultModelConfig(fcnet_hiddens=[64, 64], vf_share_layers=False)  # by default, the policy and the critic share layers
 
 
 def common(config):
@@ -405,7 +401,7 @@ def running_fraction(config, nap, seconds):
 
 # %%
 def mean_age(results):
-    """Return how many updates old, on average, the weights were that sampled the learner's experience."""
+    """Return how many updates old, on average, the weights that sampled the learner's experience were."""
     learned = [result.get("learners", {}).get("default_policy", {}) for result in results]
     ages = [row.get("diff_num_grad_updates_vs_sampler_policy", math.nan) for row in learned]
     return np.mean([age for age in ages if not math.isnan(age)] or [math.nan])  # an iteration may have no update
@@ -436,10 +432,9 @@ if fractions:
 r"""
 The age is small, but it isn't 0.
 Each batch serves up to two updates, so experience that is one batch behind is already up to two updates behind.
-V-trace can only down-weight experience that is too old; it can't make that experience new.
 
 PPO's simulators pause whenever the learner learns, and they pause longer with more epochs.
-APPO's simulators pause only while their EnvRunner computes an action, packs a fragment, or waits for a request to deliver it.
+APPO's simulators pause only while their EnvRunner computes an action, packs a fragment, or waits for the next request.
 
 So the difference is largest when sampling and learning take about the same time.
 With a much slower simulator, it almost disappears, because then both algorithms spend nearly all of their time sampling.
@@ -448,7 +443,7 @@ With more EnvRunners, the difference grows again: a batch takes less time to sam
 
 # %% [markdown] tags=["notes"]
 r"""
-Expect the question of why anyone should use PPO at all.
+Expect someone to ask why anyone would use PPO at all.
 When steps are cheap, there's little to wait for, as the next section shows.
 And with the same seed, a synchronous program can give the same result twice, while the result of an asynchronous one depends on the order in which fragments happen to arrive.
 """
@@ -504,17 +499,16 @@ check("compare", compare)
 # %% [markdown] tags=["solution"]
 r"""
 With `try` and `finally`, an algorithm is stopped even if one of its iterations fails.
-The mean return in a result comes from episodes that were sampled *while learning*, with all of the exploration.
+The mean return in a result comes from episodes that were sampled *while learning*, exploration included.
 For a paper, you would evaluate between iterations, without exploration, as in Chapter 11.
 Here, all algorithms have the same handicap.
 """
 
 # %% [markdown]
 r"""
-Here are the five algorithms, each close to RLlib's defaults, with the numbers that a problem of a few thousand steps needs.
+Here are the five algorithms, with settings for a problem of a few thousand steps.
 Quick mode runs only the first three.
 
-One default of PPO has to change.
 RLlib clamps the squared error of PPO's critic at `vf_clip_param=10`, and from a larger error, the critic learns nothing (Chapter 11).
 Errors can be larger in the corridor, and in CartPole they are, so the next cell raises this limit.
 """
@@ -634,8 +628,8 @@ if curves:
 r"""
 The two plots show the same runs with the same returns, but usually two different rankings.
 An algorithm with NaN didn't get there within the budget.
-Plotted against steps, the replay buffer pays off: DQN and SAC learn from a few hundred steps again and again.
-Plotted against seconds, each of these updates has a cost; PPO takes many more steps per second, so it can afford to waste them.
+In the plot against steps, the replay buffer pays off: DQN and SAC learn from a few hundred steps again and again.
+In the plot against seconds, each of these updates has a cost; PPO takes many more steps per second, so it can afford to waste them.
 
 Here, the asynchronous algorithms gain little: a simulator that takes no time leaves nothing to wait for, so they only pay for messages and old weights.
 They win when enough EnvRunners make sampling as fast as learning, or when some steps take much longer than others.
@@ -663,7 +657,7 @@ The band shows only the runs that you made, and more seeds can only widen it, so
 
 Don't compare seed by seed: unlike the pairs in Chapter 12, DQN's seed 3 and PPO's seed 3 share nothing but the number.
 Compare *every* run of one algorithm with *every* run of the other.
-The fraction that DQN wins estimates the [probability of improvement](../docs/glossary.md#probability-of-improvement), and a bootstrap that resamples each algorithm's runs separately gives its interval.
+The fraction of these pairs that DQN wins estimates the [probability of improvement](../docs/glossary.md#probability-of-improvement), and a bootstrap that resamples each algorithm's runs separately gives an interval for it.
 A run that never arrived is [censored](../docs/glossary.md#censored-run): you know only that it needs more than its budget.
 If you dropped it, you would drop one of the worst runs.
 Here, it loses to every run that arrived within that budget, and any pair that this leaves undecided counts half.
@@ -704,7 +698,6 @@ For returns over many runs and tasks, papers report the [interquartile mean](../
 # %% [markdown] tags=["notes"]
 r"""
 Ask for a show of hands: whose two rankings were right?
-Usually, hardly anyone's were.
 Then ask what would make the right plot look like the left one; the next section answers that.
 """
 
@@ -736,7 +729,7 @@ Three properties of an algorithm determine how long it takes to solve a problem:
 - `own`: the seconds that it takes per 1,000 steps for the network, learning, and messages, without the simulator;
 - `waits`: whether sampling waits for learning.
 
-Two numbers are yours: the seconds per simulator step, and the number of EnvRunners that share the sampling, each on a core of its own.
+Two numbers are yours: the seconds per simulator step, and the number of EnvRunners that share the sampling, each on its own core.
 One step of sampling takes $\text{step\_seconds} / \text{runners}$.
 An algorithm that waits takes the *sum* of the sampling time and its own time; one that doesn't takes the *longer* of the two, because they overlap.
 
@@ -767,9 +760,8 @@ check("pick_algorithm", pick_algorithm)
 
 # %% [markdown] tags=["solution"]
 r"""
-`min` with `key=seconds.get` gives the key with the smallest value.
-The model leaves things out: more EnvRunners also mean older weights and larger batches.
-But it gets the large effects right, and one cheap measurement replaces five expensive ones.
+Your formula leaves things out: more EnvRunners also mean older weights and larger batches.
+But it gets the large effects right.
 """
 
 # %% [markdown]
@@ -841,7 +833,7 @@ So far, all learning has happened in one process.
 | setting | where learning happens |
 |---|---|
 | `num_learners=0` | in the process that built the algorithm: the **local** learner |
-| `num_learners=1` | in a process of its own |
+| `num_learners=1` | in a separate process |
 | `num_learners=n` | in n processes with copies of one network; each gets its own `train_batch_size_per_learner` steps, and the gradients are averaged, so the copies stay identical |
 | `num_gpus_per_learner=1` | each learner has a GPU |
 
@@ -939,8 +931,6 @@ r"""
 ## Traps
 
 - **`training_intensity` is rounded** to whole updates: with four environments, you ask for 12 and get 16.
-  With remote EnvRunners, you get more than you asked for.
-- **PPO's `vf_clip_param=10`** keeps the critic from learning where its squared error is larger than 10.
 - **APPO and IMPALA start processes that you didn't ask for**: a learner (`num_learners=1`), and a server that distributes weights.
 - **APPO's target network** is updated only once in 32 updates of the policy, because `target_network_update_freq=2` counts in units of 8 × 2 batches.
 

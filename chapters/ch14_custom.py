@@ -1,4 +1,4 @@
-# %% [markdown] you_learn_to="write a module, a connector, a callback, a reward that does not mislead"
+# %% [markdown] you_learn_to="write a module, a connector, a callback, and a reward that doesn't mislead"
 r"""
 # Chapter 14 · Customizing RLlib
 
@@ -35,7 +35,7 @@ from coursekit.given.ch14_custom import Balloon, Cave, Dispatcher, ProgressBonus
 begin("ch14_custom")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 torch.set_num_threads(1)  # networks as small as these gain nothing from more
 
@@ -85,7 +85,7 @@ Its small batches and large `lr`, a hundred times PPO's default, are fine for su
 
 # %%
 def ppo(env, gamma=0.9, seed=0):
-    """Return PPO for a small environment: this process samples 500 steps per iteration, in ten copies of it."""
+    """Return PPO for a small environment: this process samples 500 steps per iteration, in ten copies of the environment."""
     return (
         PPOConfig()
         .environment(env)
@@ -172,7 +172,7 @@ You write two methods:
 # %% [markdown]
 r"""
 Write `Rescale`, a connector for environments whose observations are floats in a bounded `Box`, of any shape.
-For each number of the observation, the space has its own smallest value in `low` and its own largest in `high`.
+For each number of the observation, `low` holds its smallest possible value, and `high` its largest.
 Map `low` to $-1$, `high` to 1, and the values between them in proportion.
 In `preprocess`, the space of the old observations is `self.input_observation_space`.
 """
@@ -211,7 +211,7 @@ If you know the range, `Rescale` is simpler.
 
 # %% [markdown]
 r"""
-A config takes a *function* that creates the connector, so that every EnvRunner gets one of its own.
+A config takes a *function* that creates the connector, so that every EnvRunner gets its own connector.
 You can ignore its arguments here.
 Now train again, with the same network and for the same number of steps:
 """
@@ -231,7 +231,7 @@ if passed("Rescale"):
 # %% [markdown]
 r"""
 Only the inputs have changed, and now PPO learns.
-The best possible mean is a little over 18, because a balloon that starts far from the goal needs up to four steps to get there.
+The best possible mean is a little over 18, because a balloon that starts far from the goal earns nothing for up to four steps.
 
 RLlib throws the batch away once the module has acted.
 Later, and perhaps on another machine, the learner receives the **episodes**, so a lasting change must be written into the episode.
@@ -252,7 +252,7 @@ r"""
 ## A custom module uses what you know about the problem
 
 The second environment is a job scheduler.
-In an episode, the agent sends ten jobs, one by one, to one of twelve nodes each.
+In an episode, the agent sends ten jobs one by one, each to one of twelve nodes.
 For each node, it observes three numbers from 0 to 1: how full its queue is, how fast it is, and whether it already holds the job's data.
 It earns 1 for a job if no other node would have finished it sooner, so guessing earns 10/12 per episode.
 
@@ -333,9 +333,9 @@ check("ScoreEach", ScoreEach)
 
 # %% [markdown] tags=["solution"]
 r"""
-Both calls of `squeeze(-1)` matter.
+Both calls to `squeeze(-1)` matter.
 If you subtract targets of shape [B] from values of shape [B, 1], you get a [B, B] table of differences.
-PyTorch minimizes its mean without complaint, and that moves every value toward the mean of all targets.
+PyTorch minimizes the mean of their squares without complaint, and that moves every value toward the mean of all targets.
 
 Don't keep layers in a plain Python list, either.
 PyTorch finds layers only if they're attributes of the module, or are inside an attribute such as an `nn.ModuleList`.
@@ -423,8 +423,8 @@ quiz("what_a_module_knows", what_a_module_knows)
 r"""
 ## A callback measures what the return doesn't show
 
-The third environment is a dark cave of 20 by 20 squares.
-You start in a corner, and stepping onto the exit, the square (14, 12), earns 1 and ends the episode.
+The third environment is a cave of 20 by 20 squares.
+The agent starts in a corner, and stepping onto the exit, the square (14, 12), earns 1 and ends the episode.
 Nothing else earns anything, and after 80 steps the episode is truncated.
 You'll try several rewards, whose returns can't be compared, so measure what you want to know: **how many episodes reach the exit?**
 
@@ -472,11 +472,11 @@ check("Diary", Diary)
 
 # %% [markdown] tags=["solution"]
 r"""
-Each EnvRunner has a `Diary` of its own in its own process, so a list that you keep in `self` never reaches you.
-The logger does.
+Each remote EnvRunner has its own `Diary` in its own process, so a list that you keep in `self` never reaches you.
+What you log does.
 A function works, too: `config.callbacks(on_episode_end=my_function)`.
 You can also register several callbacks at once.
-Each call also gets `env`, the vector of environments, and `env_index`, so a callback can read state that no observation contains.
+Each call also gets `env`, the vector environment, and `env_index`, so a callback can read state that no observation contains.
 """
 
 # %%
@@ -541,7 +541,7 @@ The return rises, but hardly any episode reaches the exit.
 Even the random walk at the start of training collects about 20, because half of its steps lead nearer, while the shortest path to the exit earns only 14.
 So PPO learns to stay away from the exit.
 
-A step forward earns 0.5, a step back costs nothing, and the exit ends the episode, so the agent learns to step to and fro until time runs out.
+A step forward earns 0.5, a step back costs nothing, and the exit ends the episode, so the agent learns to step back and forth until time runs out.
 This is [*reward hacking*](../docs/glossary.md#reward-hacking): collecting reward in a way that its author didn't intend.
 Without the callback, you'd have seen only the left plot.
 """
@@ -588,7 +588,7 @@ measured("round_trip", "less than 0" if there + back < 0 else "more than 0")
 # %% [markdown]
 r"""
 The round trip costs a little, because each new potential is discounted.
-That's true of every round trip if the potential is positive, so stepping to and fro no longer pays.
+That's true of every round trip if the potential is positive, so stepping back and forth no longer pays.
 
 An episode can end in two ways:
 
@@ -662,7 +662,7 @@ The remaining return is a little less than 1, because RLlib reports the return w
 Log the arrivals all the same, because an episode that is truncated one square before the exit keeps almost the whole potential.
 
 Here are the paths of the three agents, each of which takes its most probable action.
-If a path has fewer dots than its title says, the agent stepped to and fro or pushed against a wall:
+If a path has fewer dots than its title says, the agent stepped back and forth or pushed against a wall:
 """
 
 
@@ -721,7 +721,7 @@ r"""
 ## Traps
 
 - **Inputs far beyond $-1$ and 1** make a task look as if it couldn't be learned.
-- **If a connector changes only the batch,** the learner trains on other observations than those the module acted on.
+- **If a connector changes only the batch,** the learner trains on different observations from those the module acted on.
 - **Values of shape [B, 1]** raise no error, but they spoil the critic.
 - **`on_episode_end` receives only the last chunk**, and `log_value` without `reduce=` reports a moving average.
 - **A bonus that nothing takes back** is collected until time runs out.

@@ -4,7 +4,7 @@ r"""
 
 A cloned policy follows the majority of its data, and only an evaluation in the environment shows how good the policy is.
 
-*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb), [Chapter 9](ch09_dqn.ipynb), [Chapter 10](ch10_actor_learner.ipynb) and [Chapter 11](ch11_rllib_ppo.ipynb)*
+*About 100 minutes · builds on [Chapter 7](ch07_environments.ipynb), [Chapter 9](ch09_dqn.ipynb), [Chapter 10](ch10_actor_learner.ipynb), and [Chapter 11](ch11_rllib_ppo.ipynb)*
 
 **What you will be able to do**
 
@@ -38,7 +38,7 @@ from coursekit.given.ch15_offline import small_network, with_motor, write_datase
 begin("ch15_offline")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 calm_data()  # Ray Data without progress bars, and with one reader instead of 32 for a small file
 torch.set_num_threads(1)  # more threads gain nothing for networks this small
@@ -80,7 +80,7 @@ for operator in (expert, novice):
 
 # %% [markdown]
 r"""
-The novice moves the cart to the side where the load leans, which helps, but ignores how fast the load is falling.
+The novice moves the cart to the side where the load leans, which helps, but the novice ignores how fast the load is falling.
 """
 
 # %%
@@ -290,7 +290,7 @@ for batch in dataset.iter_torch_batches(batch_size=128, local_shuffle_buffer_siz
     batch["obs"]  # shape [128, 4]
 ```
 
-Write `clone`, which trains a network with `epochs` passes over a dataset and returns it.
+Write `clone`, which trains a network with `epochs` passes over a dataset and returns the network.
 Batches of 128 and Adam with a learning rate of 0.01 will do.
 In the check, the expert works on *another* crane: its observations have the numbers in another order and perhaps with other signs, and left and right may be swapped.
 On that crane, one of up to three training runs must reach a mean return of 450.
@@ -448,7 +448,7 @@ quiz("find_the_leak", find_the_leak)
 
 # %% [markdown] tags=["notes"]
 r"""
-Ask which leaks people have met: a hospital's number that is assigned only after the diagnosis, a series of stock prices that was adjusted afterward, `new_obs` joined by mistake.
+Ask which leaks people have met: a patient number that's assigned only after the diagnosis, a series of stock prices that was adjusted afterward, `new_obs` joined by mistake.
 Then ask what to do if you can't run the policy, as on a real crane: test it in a simulator, let it advise while a human acts, and start with light loads.
 You can estimate a return from the dataset alone, but the estimate is unreliable where the policy does something that the dataset doesn't show.
 In Ray 2.60, RLlib's estimates are wrong, too, as the last section says: see `OfflinePolicyEvaluationRunner._evaluate`.
@@ -495,7 +495,7 @@ check("weights", weights)
 r"""
 An episode that was *truncated* would have continued, so the last transitions of the expert's episodes look worse than they are.
 A critic would add the value of the last observation there, as `gae` does in [Chapter 8](ch08_rollouts.ipynb).
-Here, it does little harm, because most transitions of an episode are far from its end.
+Here, leaving that out does little harm, because most transitions of an episode are far from its end.
 """
 
 # %% tags=["demo"]
@@ -609,7 +609,7 @@ r"""
 ## CQL and IQL don't trust actions outside the dataset
 
 A weight depends on what came after a transition.
-A *value* says what an action is worth if **better** actions follow than those in the dataset.
+A *value* says what an action is worth if the actions that follow are **better** than those in the dataset.
 In [Chapter 9](ch09_dqn.ipynb), you learned such values, with targets that took the maximum over all actions.
 Offline, that can go wrong: the value of an action that the dataset doesn't show is a guess, the maximum picks the guesses that are too high, and no new experience corrects them.
 Two methods avoid this.
@@ -664,7 +664,7 @@ r"""
 From coin flips, both methods usually learn a policy that beats every episode in the dataset.
 Which of the two is ahead changes with the seed, so one table decides nothing ([Chapter 12](ch12_env_runners.ipynb)).
 Values pay off when the good parts of a task are in different episodes, because no single return shows them together; joining such parts is called *stitching*.
-RLlib has `IQLConfig` and `CQLConfig`, but in Ray 2.60, both train only with continuous actions, and our crane has two buttons.
+RLlib has `IQLConfig` and `CQLConfig`, but in Ray 2.60, both train only with continuous actions, and our crane's two actions are discrete.
 """
 
 # %% [markdown]
@@ -677,7 +677,7 @@ With `dataset_num_iters_per_learner=1`, each `train()` makes one update with one
 In the first iteration, Ray Data prepares all batches and keeps them in the object store; for a dataset that doesn't fit, set `materialize_mapped_data=False`.
 
 RLlib can also test without an environment.
-Every 25 iterations, it takes a batch from the files that `evaluation_config` names and computes the network's loss on it.
+Every 25 iterations, as set below, it takes a batch from the files that `evaluation_config` names and computes the network's loss on it.
 Without that setting, RLlib would test on its training data, so your `hold_out` splits the expert's dataset first.
 """
 
@@ -792,7 +792,7 @@ r"""
 - RLlib's documentation: [offline RL](https://docs.ray.io/en/latest/rllib/rllib-offline.html); Ray Data's: [loading data](https://docs.ray.io/en/latest/data/loading-data.html).
 - Wang et al., *Exponentially weighted imitation learning for batched historical data*, NeurIPS 2018: MARWIL.
 - Kumar et al., [*Conservative Q-Learning*](https://arxiv.org/abs/2006.04779), 2020: CQL.
-  Kostrikov, Nair and Levine, [*Offline Reinforcement Learning with Implicit Q-Learning*](https://arxiv.org/abs/2110.06169), 2021: IQL.
-- de Haan, Jayaraman and Levine, *Causal confusion in imitation learning*, NeurIPS 2019: policies that copy their last action.
+  Kostrikov, Nair, and Levine, [*Offline Reinforcement Learning with Implicit Q-Learning*](https://arxiv.org/abs/2110.06169), 2021: IQL.
+- de Haan, Jayaraman, and Levine, *Causal confusion in imitation learning*, NeurIPS 2019: policies that copy their last action.
 - Levine et al., [*Offline reinforcement learning: tutorial, review, and perspectives on open problems*](https://arxiv.org/abs/2005.01643), 2020.
 """

@@ -53,7 +53,7 @@ A cell that starts an experiment takes several seconds, or a minute or two on a 
 r"""
 The run sheet plans two hours, with `tune_ppo` as homework.
 Run the two cells above before you start talking.
-Begin by asking the room which learning rate they would use for the digits, and keep the answers on a board: the grid search will show who was right.
+Begin by asking the room which learning rate they would use for the digits, and write the answers on a board: the grid search will show who was right.
 """
 
 # %% [markdown]
@@ -63,7 +63,7 @@ r"""
 Which learning rate should you use, and how many hidden units?
 Settings like these are [hyperparameters](../docs/glossary.md#hyperparameter): training doesn't learn them, so you have to try out values.
 Tune does that for you by running your training many times with different settings.
-Each run is a [trial](../docs/glossary.md#trial): a Ray actor executes it, and it *reports* its progress.
+Each run is a [trial](../docs/glossary.md#trial): a Ray actor executes it, and the trial *reports* its progress.
 
 ![Tune gives each trial a config; the trial reports an accuracy and a checkpoint after every epoch; a scheduler decides whether it continues or stops](../img/ch16_tune.svg)
 
@@ -95,7 +95,7 @@ start = tune.get_checkpoint()   # None, or the checkpoint from which this trial 
 `report` copies the folder, passes the numbers to Tune, and *waits until Tune decides*: the trial may end right there.
 Everything below relies on a trial that can continue from any of its checkpoints.
 
-Write `objective`, which trains one trial.
+Write `objective`, which runs one trial.
 `network.save(folder)` writes the weights, the momentum, and the epoch into a folder, and `network.load(folder)` reads them back.
 To open a checkpoint as a folder, write `with start.as_directory() as folder:`.
 The check runs your function in Tune's own trial code, stops it after a few epochs, and restarts it from its checkpoint with a different learning rate.
@@ -290,7 +290,7 @@ if grid and passed("best_config"):
 # %% [markdown]
 r"""
 The accuracy on the test set is the honest one.
-With so few settings, the two are close, and either may be the higher one; the gap usually grows with the number of settings you try.
+With so few settings, the two accuracies are close, and either may be higher; the gap usually grows with the number of settings you try.
 """
 
 # %% [markdown]
@@ -341,7 +341,7 @@ Count what would cost money, **trained epochs**: `training_iteration` is the num
 # %% tags=["demo"]
 if passed("best_config") and asha:
     for name, results in [("grid", grid), ("ASHA", asha)]:
-        trained = int(results.get_dataframe()["training_iteration"].sum())  # not len(results) * epochs: that was the plan
+        trained = int(results.get_dataframe()["training_iteration"].sum())  # not len(results) * epochs, because ASHA stops trials
         reached = results.get_dataframe(filter_metric="accuracy", filter_mode="max")["accuracy"].max()
         config, epoch = best_config(results)
         print(f"{name}: {trained} epochs, best accuracy {reached:.3f} with {config} in epoch {int(epoch)}")
@@ -490,7 +490,7 @@ if passed("objective") and passed("tuner"):
 r"""
 To search with Optuna, you change the search space and the `TuneConfig`; the training stays the same.
 The first four trials are random.
-Two trials run at a time, because Optuna can only learn from trials that have ended.
+Only two trials run at a time, because Optuna can learn only from trials that have ended.
 """
 
 # %% tags=["demo"]
@@ -528,7 +528,7 @@ if found:
 
 # %% [markdown]
 r"""
-Right after the dashed line, TPE has few results to learn from, and still tries values from all over the range.
+Right after the dashed line, TPE has few results to learn from, so it still tries values from all over the range.
 Later, most of its trials are where the dots are bright, although in a short search, luck still matters.
 With trials this short, random search does nearly as well; if a trial takes a day, ten fewer trials save days.
 You can add a scheduler, too: put `scheduler=ASHAScheduler(...)` into the same `TuneConfig`.
@@ -537,7 +537,7 @@ You can add a scheduler, too: put `scheduler=ASHAScheduler(...)` into the same `
 # %% [markdown] tags=["notes"]
 r"""
 Collect how much ASHA saved, and the best accuracies, from the room.
-The trials and seeds are the same everywhere, but two trials run at a time, and which one reaches a rung first depends on the machine: a good moment to explain the word *asynchronous*.
+The trials and seeds are the same everywhere, but two trials run at a time, and which one reaches a rung first depends on the machine, so this is a good moment to explain the word *asynchronous*.
 """
 
 # %% [markdown]
@@ -555,7 +555,7 @@ PBT doesn't stop any trials, but the epochs spent on discarded weights are lost.
 
 By default, no trial waits at a perturbation, so if an epoch takes milliseconds, one trial may be far ahead before the process of another has started.
 With `synch=True`, no trial continues until all have reached the perturbation.
-In Ray 2.60, trials that run side by side may then stall and all stay PAUSED, so here they run one after the other: each requests both CPUs, trains up to the next perturbation, and makes room for the next.
+In Ray 2.60, trials that run side by side may then stall and all stay PAUSED, so here they run one after the other: each requests both CPUs, trains up to the next perturbation, and makes room for the next trial.
 
 The population starts with four rates, none of them good.
 `diary` is a callback that appends each report to a list as it arrives.
@@ -600,7 +600,7 @@ if rows:
     ended = seen.groupby("trial")["accuracy"].last()
     winner = int(ended.idxmax())
     display(pandas.DataFrame(ancestry(rows, place / "pbt", winner)).set_index("from epoch"))
-    print(f"{len(seen)} epochs trained by all four; trial {winner} ended with {ended[winner]:.3f}")
+    print(f"{len(seen)} epochs trained by all four; trial {winner} ended with accuracy {ended[winner]:.3f}")
 
 # %% [markdown]
 r"""
@@ -624,16 +624,16 @@ r"""
 ## A killed experiment resumes from its last snapshot
 
 A search may run for hours, and a lot can happen in that time: somebody closes the laptop, or memory runs out.
-So Tune regularly saves a [snapshot](../docs/glossary.md#experiment-snapshot) of the experiment, which lists its trials, how far each one is, and its checkpoints.
+So Tune regularly saves a [snapshot](../docs/glossary.md#experiment-snapshot) of the experiment, which lists the trials, how far each one has trained, and its checkpoints.
 `Tuner.restore` reads the snapshot.
 
-To kill an experiment without killing your notebook, the next cell starts it in a separate program (`Elsewhere`), which joins this Ray and calls `fit()`.
+To kill an experiment without killing your notebook, the next cell starts it in a separate program (`Elsewhere`), which connects to this cluster and calls `fit()`.
 Each image is in the training set a hundred times, so an epoch lasts long enough to be interrupted.
 As soon as the snapshot lists two epochs for each of the four trials, the cell kills the program with `SIGKILL`, which no code can catch.
 Here, Tune takes a snapshot every 0.2 s instead of about every ten seconds.
 
-**Predict:** the trials run in processes of their own.
-When the program is dead, do they keep training?
+**Predict:** each trial runs in its own process.
+Once the program is dead, do the trials keep training?
 """
 
 # %% tags=["demo"]
@@ -649,7 +649,7 @@ if passed("objective") and passed("tuner"):
     program.run_until(trials=4, epochs=2)
     program.kill()
     killed_at = time.time()
-    alive = program.trials_alive(seconds=10)  # at most; fewer as soon as none is left
+    alive = program.trials_alive(seconds=10)  # waits up to 10 s, or until none is left
     before, known = program.saved(), program.known()
     print("epochs with a checkpoint:  ", *before.values())
     print("epochs in the snapshot:    ", *[known.get(name) for name in before])
@@ -658,7 +658,7 @@ if passed("objective") and passed("tuner"):
 
 # %% [markdown]
 r"""
-They stop: the trials belonged to the program, and when a driver dies, Ray ends its actors.
+They stop: the trials belonged to the program, and when a driver dies, Ray kills its actors.
 All that's left is a folder.
 To restore the experiment, you need that folder and the function, because Tune doesn't save your code.
 If you see only 12s above, the program finished before it could be killed; repeat each image more often.
@@ -676,7 +676,7 @@ r"""
 Tune didn't run finished trials again.
 The others continued from a checkpoint, in new processes, so every trial has its twelve epochs, and each epoch started from the weights of the one before.
 If a row says that an epoch was trained twice, its checkpoint was on disk, but the snapshot didn't list it yet.
-(It may list the epoch, because Tune records a report slightly before its checkpoint.)
+(The snapshot may already list the epoch, because Tune records a report slightly before the report's checkpoint.)
 
 If only a *single trial* dies, the others continue.
 By default, Tune doesn't restart it; with `tune.RunConfig(failure_config=tune.FailureConfig(max_failures=3))`, it does, up to three times, from the last checkpoint.
@@ -739,7 +739,7 @@ You have three ways out:
 
 | setting | CPUs per trial | what it means |
 |---|---|---|
-| `num_env_runners=0` | 1 | the trial's main process also samples, and starts no other process |
+| `num_env_runners=0` | 1 | the trial's main process also samples and starts no other process |
 | `num_cpus_per_env_runner=0.25`, `.resources(num_cpus_for_main_process=0.5)`, `.learners(num_cpus_per_learner=0.5)` | 1 | 0.5 + 0.25 + 0.25: three processes share a CPU |
 | `ray.init(num_cpus=6)` | 3 | you tell Ray that two cores are six CPUs: two trials run at a time, and their six processes share the cores |
 
@@ -778,13 +778,13 @@ check("tune_ppo", tune_ppo)
 r"""
 Without `grid_search`, RLlib takes `lr=[0.001, 0.01]` as the *schedule* of one run.
 A schedule is a list of pairs, so RLlib raises a `TypeError`.
-With `reuse_actors=True`, a trial that is given a used process ends as ERROR, but `fit` returns as if all were well; if you also set `max_concurrent_trials`, `fit` hangs in Ray 2.60.
+With `reuse_actors=True`, a trial that takes over another trial's process ends as ERROR, but `fit` returns as if all were well; if you also set `max_concurrent_trials`, `fit` hangs in Ray 2.60.
 """
 
 # %% [markdown]
 r"""
 Now tune PPO in **an environment of your own**.
-Every trial creates the environment in its own processes, so you register a function that creates one, under a name of your choice.
+Every trial creates the environment in its own processes, so under a name of your choice, you register a function that creates one.
 RLlib calls this function with the config's `env_config`, which is part of the search space: with `env_config={"wind": tune.grid_search([0, 0.05])}`, Tune would try two strengths of wind.
 """
 

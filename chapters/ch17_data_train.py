@@ -44,7 +44,7 @@ os.environ |= {
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # nobody will take this machine back, so Ray Train needn't watch for that
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "300",  # a busy laptop is slow, not broken
 }
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
 warm_up(4)
 news = keep_news_of_deaths()  # collects Ray's reports of dead processes, as in Chapter 5
@@ -221,7 +221,7 @@ check("Standardise", Standardise)
 
 # %% [markdown] tags=["solution"]
 r"""
-Pass the test rows through the *same* object, because standardizing them with their own mean would be just as wrong.
+Pass the test rows through the *same* object, because their own mean and deviation would scale them differently from the training rows.
 """
 
 # %% [markdown]
@@ -243,14 +243,14 @@ ds.map_batches(
 A function runs in tasks instead, and it keeps nothing between calls.
 When a function is followed directly by another stage, Ray Data often *fuses* the two: the function then runs inside the stage's actors, and no block is copied between them.
 
-Write `pipeline`, which chains two stages and returns the plan: `clean`, a function that drops broken rows, and `stage`, a class whose `__init__` takes `images`.
-The check passes a stage that starts slowly and counts how many times it's created.
+Write `pipeline`, which returns a plan that chains two stages: `clean`, a function that drops broken rows, and `stage`, a class whose `__init__` takes `images`.
+The check's stage starts slowly, and the check counts how many times it's created.
 """
 
 
 # %%
 def pipeline(ds, clean, stage, images, batch_size, actors):
-    """Return the dataset `ds` after `clean` and `stage`, as a plan of which nothing has run yet.
+    """Return the dataset `ds` after `clean` and `stage`, as a plan that hasn't run yet.
 
     `stage` runs in a pool of `actors` actors, each of which creates `stage(images)` once and calls it on at most `batch_size` rows.
     """
@@ -353,7 +353,7 @@ Inside it, you can call:
 | call | what it does |
 |---|---|
 | `prepare_model(model)` | wraps the model in DDP, so `loss.backward()` averages the gradients |
-| `ray.train.get_dataset_shard("train")` | returns this worker's shard of the dataset `"train"` |
+| `ray.train.get_dataset_shard("train")` | returns this worker's shard of the `"train"` dataset |
 | `shard.iter_torch_batches(batch_size=n)` | returns the shard's rows in batches of tensors; each `for` over them is one pass |
 | `ray.train.get_context()` | returns an object with `get_world_size()`, the number of workers, and `get_world_rank()`, this worker's number: 0, 1, … |
 | `ray.train.report(metrics)` | reports a dict of numbers, and waits until *every* worker has reported |
@@ -450,7 +450,7 @@ r"""
 With DDP, the difference isn't merely small: it's exactly zero after every step, because the start, the average, and the arithmetic are the same.
 Without DDP, two networks each learn from half of the rows, and they end up further apart than they were after the first step.
 
-Neither worker saw one of the 1,437 rows: like Ray Train, the rehearsal gives all workers the same number of rows.
+One of the 1,437 rows reached neither worker: like Ray Train, the rehearsal gives all workers the same number of rows.
 """
 
 # %%
@@ -500,8 +500,8 @@ predict("steps_after_the_restart", ...)  # steps
 
 # %% [markdown]
 r"""
-With DDP, all workers have the same weights, so one file is enough: worker 0 saves.
-But *all* workers report, the others with `checkpoint=None`, and after a restart all of them load:
+With DDP, all workers have the same weights, so one file is enough, and worker 0 saves it.
+But *all* workers report, the others with `checkpoint=None`, and after a restart, all of them load the checkpoint:
 
 ```python
 with checkpoint.as_directory() as folder:
@@ -560,7 +560,7 @@ SGD with momentum keeps a velocity for each weight, and Adam keeps two numbers.
 If these start at zero again, the run takes a different path.
 It raises no error and may end nearly as well, so you can easily miss the mistake.
 
-A real checkpoint may need more: the state of random generators, the learning rate schedule, the configuration, or the version of the code.
+A real checkpoint may need more: the state of random generators, the learning-rate schedule, the configuration, or the version of the code.
 """
 
 # %%
@@ -605,7 +605,7 @@ r"""
 A `TorchTrainer` takes the loop, its configuration, the datasets, and three settings:
 
 - `ScalingConfig` sets the number of workers and the resources that each one reserves.
-  The default is one CPU per worker, but if they reserve all of Ray's CPUs, none is left for Ray Data's tasks, and the workers wait for rows forever.
+  The default is one CPU per worker, but if the workers reserve all of Ray's CPUs, none is left for Ray Data's tasks, and the workers wait for rows forever.
   Half a CPU per worker avoids that, and it slows nothing down, because Ray only counts CPUs (Chapter 4).
 - `RunConfig` sets the run's name and the place for its checkpoints.
   On a cluster, every node must be able to reach that place: `s3://…`, or a shared folder.
@@ -671,7 +671,7 @@ The table has four processes, two per attempt.
 Every worker took batches of 32 rows, so each step used 64 rows.
 
 `end` is the last thing that each worker recorded: worker 1 died, and worker 0 had just taken its next batch (`rows`), whose gradients were never averaged.
-The *digest* is a fingerprint of all weights after a worker's last step: within an attempt, the two digests are identical, even at the death.
+The *digest* is a fingerprint of all weights after a worker's last step: within an attempt, the two digests are identical, even when a worker dies.
 """
 
 # %% tags=["demo"]
@@ -747,7 +747,7 @@ wide, inputs = nn.Linear(1024, 1024, device=device), torch.randn(64, 1024, devic
 
 
 def seconds_in(bits):
-    """Return the seconds for ten forward and backward passes, and two dtypes; 16 bits are bfloat16."""
+    """Return the seconds for ten forward and backward passes, and the dtypes of activations and gradients."""
     start = time.perf_counter()
     for _ in range(10):
         with torch.autocast(device, dtype=torch.bfloat16, enabled=bits == 16):
@@ -797,7 +797,7 @@ def save_alone(state, folder):
 
 
 def save_together(state, folder):
-    """Let every worker write the shards that it stores, into a file of its own."""
+    """Let every worker write the shards that it stores into its own file."""
     dcp.save(state, checkpoint_id=folder)
 
 
@@ -866,9 +866,9 @@ With `torch.distributed.checkpoint`, every worker writes its own shard and repor
 
 In Ray Train, `prepare_model(net, parallel_strategy="fsdp")` wraps the model in PyTorch's older class, `FullyShardedDataParallel` (FSDP1).
 It needs GPUs, and with a single worker it wraps nothing.
-Its `state_dict()` collects the whole network by default, so all workers must call it.
+The wrapped model's `state_dict()` collects the whole network by default, so all workers must call it.
 
-In a large network, call `fully_shard` on each block first and then on the whole network, so the workers don't have to collect all of it at once.
+In a large network, call `fully_shard` on each group of layers first and then on the whole network, so the workers don't have to collect all of it at once.
 """
 
 # %% [markdown]
@@ -888,7 +888,7 @@ Older tutorials use other names: see [Old names](../docs/old_names.md).
 
 # %% tags=["demo"]
 ray.shutdown()
-remove_folders()  # the results too
+remove_folders()  # including the results
 
 # %% [markdown]
 r"""

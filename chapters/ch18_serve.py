@@ -42,7 +42,7 @@ begin("ch18_serve")
 # %%
 os.environ["RAY_SERVE_SLOW_STARTUP_WARNING_S"] = "3"  # Serve reports a waiting replica after 3 s instead of 30 s
 os.environ["RAY_SERVE_SLOW_STARTUP_WARNING_PERIOD_S"] = "3"
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)  # what replicas print stays in log files
 
 port = given.free_port()
@@ -96,7 +96,6 @@ print(f"one action takes {microseconds_here:.0f} µs in this process")
 # %% [markdown]
 r"""
 With 58 numbers, version 2 balances the pole for all 500 steps of each episode, while version 1 drops it, usually early.
-Either way, computing an action takes only microseconds.
 
 ## A class becomes a deployment with an HTTP address
 
@@ -154,7 +153,7 @@ Serve started three processes, and each of them is an actor.
 - The **controller** starts and monitors the proxy and the replicas, and replaces those that die.
 - The **replica** runs your code.
 
-To choose a replica, the proxy first considers those on its own node, then those in its availability zone, and then all of them.
+The proxy tries replicas on its own node first, then those in its availability zone, then all.
 From each group, it picks two at random and takes the one with fewer ongoing requests; if neither has room, it goes on to the next group.
 """
 
@@ -179,13 +178,12 @@ where `version` is the model's version and `pid` is the ID of the process that c
 Define the class inside the function, where its methods can use `model`, or pass the model to `.bind`.
 You can set options when you bind: `Power.options(num_replicas=3).bind(2)`.
 
-The check deploys two replicas, sends requests over HTTP, and records which processes computed the actions.
 """
 
 
 # %%
 def policy_service(model, replicas, cpus):
-    """Return an application that answers {"obs": …} with action, version and pid, from this many replicas.
+    """Return an application that answers {"obs": …} with action, version, and pid, from this many replicas.
 
     `model.actions` takes a list of observations and returns a list of actions; each replica requests `cpus` CPUs.
     """
@@ -253,9 +251,8 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-The return is the same as before, because the arithmetic is the same.
-But a step takes milliseconds, because the observation passes through JSON, a socket, the proxy, and an actor call, and the action comes back the same way.
-This overhead doesn't depend on the size of the network: for 58 weights it's nearly all of the time, and for a large network it's almost nothing.
+A step takes milliseconds, because the observation passes through JSON, a socket, the proxy, and an actor call, and the action comes back the same way.
+This overhead doesn't depend on the size of the network: for 58 weights, it's nearly all of the time, and for a large network, only a small fraction.
 
 So while you train, keep the environment and the policy in one process (Chapter 12).
 *Serve* a policy if others need its actions, such as programs in other languages, or many users who share a GPU.
@@ -265,7 +262,6 @@ So while you train, keep the environment and the policy in one process (Chapter 
 r"""
 Expect somebody to ask whether this works with gRPC, or without HTTP.
 It does: use `serve.start(grpc_options=…)`, or get a handle with `serve.get_app_handle("cartpole")`.
-Other Ray programs and deployments call a replica directly through a handle, without the proxy and JSON.
 """
 
 # %% [markdown]
@@ -273,7 +269,7 @@ r"""
 ## A replica that doesn't fit waits, and `serve.run` waits with it
 
 A replica is an actor, so it starts only where its CPUs are free (Chapter 4).
-The next cell starts an application whose replica requests all four of this Ray's CPUs, although the small replicas hold some of them.
+The next cell starts an application whose replica requests all four CPUs, although the small replicas hold some of them.
 `serve.run` returns once the application is running, so this call would block the notebook; that's why the cell calls it in a thread.
 """
 
@@ -301,7 +297,7 @@ r"""
 There's no error: the application is `DEPLOYING`, the deployment is `UPDATING`, and the replica is `STARTING`.
 Serve keeps waiting because a new node could join at any time.
 Only the message says that the cluster doesn't have the resources that the replica requests.
-By default, it appears after 30 s; this chapter has set `RAY_SERVE_SLOW_STARTUP_WARNING_S` to 3.
+By default, it appears after 30 s.
 
 Ray only counts CPUs when it places a replica; the number doesn't limit what the replica uses (Chapter 4).
 A replica with a tiny policy spends nearly all of its time waiting, so 0.2 is realistic; one that computes all the time needs a whole CPU, whatever number you give.
@@ -386,8 +382,7 @@ With `backpressure_config`, a deployment can answer with 429 instead of 503, and
 r"""
 ## A client limits its waiting, and retries with backoff
 
-`session.post(...)` above assumed that an answer always arrives.
-Three things can go wrong, and each one needs a different response:
+Three things can go wrong with a request, and each one needs a different response:
 
 | what happens | what to do |
 |---|---|
@@ -395,13 +390,12 @@ Three things can go wrong, and each one needs a different response:
 | the service has a problem: a status of 500 or more, 408 (timeout), or 429 (too many requests) | retry after a **pause** that doubles each time ([*exponential backoff*](../docs/glossary.md#exponential-backoff)): `pause`, twice `pause`, four times `pause`, and so on |
 | *your request* has a problem, such as a wrong path: any other status from 400 to 499 | raise an exception immediately, because the same request would fail again |
 
-When a request takes too long, Serve answers with 408; a load balancer in front of a service usually answers with 504.
+On a timeout, a load balancer in front of a service usually answers with 504 instead of 408.
 
 If only the answer was lost, a retry makes the service do its work twice.
 That's harmless for an action, but a pizza order needs an ID by which the service recognizes a repeated request, like the `submission_id` in Chapter 6.
 
 Write `client`, which posts an observation and returns the service's answer, with at most `tries` attempts.
-The check's service fails in each of these ways and records your attempts.
 """
 
 
@@ -498,7 +492,7 @@ if passed("policy_service"):
 # %% [markdown]
 r"""
 During a stall, all four connections are waiting, so the next requests stay in the generator, and the users behind them wait, too.
-Latency since a request was *sent* leaves out exactly this wait, which is called [**coordinated omission**](../docs/glossary.md#coordinated-omission).
+Latency since a request was *sent* leaves out exactly this wait, a mistake called [**coordinated omission**](../docs/glossary.md#coordinated-omission).
 So measure latency from the moment a request was *due*.
 
 Write `load_test`, which takes the rows of a load and returns a dict:
@@ -515,7 +509,7 @@ The rows can be in any order, and at least one of them has status 200.
 def load_test(rows):
     """Return {"failed", "per_second", "p50", "p95", "p99"} of a load.
 
-    Each row is one request: "due", "sent" and "done" are moments in seconds; "status" is 0 if no answer came.
+    Each row is one request: "due", "sent", and "done" are moments in seconds; "status" is 0 if no answer came.
     """
     ### BEGIN SOLUTION
     answered = [row for row in rows if row["status"] == 200]
@@ -549,7 +543,7 @@ r"""
 ## Dynamic batching: a batch costs little more than one request
 
 `given.Large` is the same policy *as if* it were large: each call sleeps 20 ms, plus 1 ms for every observation in it.
-The sleep stands for a model with hardware of its own, such as a GPU for each replica; on two busy cores, a second replica would add little.
+The sleep stands for a model with its own hardware, such as a GPU for each replica; if it computed on your two cores, a second replica would add little.
 """
 
 # %% tags=["demo"]
@@ -621,7 +615,7 @@ r"""
 The method under `@serve.batch` must return as many items as it got, in the same order, because that's how Serve matches results to callers.
 With `max_ongoing_requests=5` and a batch size of 8, Serve logs a warning, and each batch waits until the time limit for requests that can't arrive.
 Room for many requests helps even with batches of one.
-To see this, replace 100 with 3 and run the measurement below once more: a replica answers fewer requests per second, because it's idle while the proxy pauses, for up to half a second, before it asks again whether the replica has room.
+To see this, replace 100 with 3 and run the measurement below once more: a replica answers fewer requests per second, because it's idle while the proxy waits up to half a second to ask again whether the replica has room.
 Then change it back.
 """
 
@@ -647,7 +641,7 @@ predict("adds_more", ..., ["batches of eight", "a second replica"])
 
 # %%
 def measure(size, replicas):
-    """Return a row of the table: the service's batches, throughput and percentiles under 32 users."""
+    """Return a row of the table: the service's batches, throughput, and percentiles under 32 users."""
     run(batched_service(Large(), size, 0.01, replicas), "large")
     for _ in range(8):
         requests.post(f"{url}/large", json={"obs": [0, 0, 0, 0]})  # a warm-up
@@ -695,7 +689,7 @@ With batches of one, the sleeps set the limit, and unless your cores are busy, a
 Batches of eight usually add more, without another process.
 But the larger the batches and the more replicas, the further the points are below the dotted lines.
 There, HTTP, JSON, and the proxy are most of the work, and they compete with the load generator for your cores.
-`failed` should be 0 in every row, because the other columns describe only the requests that were answered.
+Check that `failed` is 0 in every row, because the other columns describe only the requests that were answered.
 
 Under a closed-loop load, throughput and latency are tied together: the mean wait is about 32 / throughput ([Little's law](../docs/glossary.md#littles-law)).
 Compute it for a row of your table and compare it with p50; in quick mode, the two agree only roughly.
@@ -709,7 +703,6 @@ r"""
 
 **A GPU for each replica.**
 With `ray_actor_options={"num_gpus": 1}`, Ray assigns a GPU to each replica; with 0.5, two replicas share a GPU, whose memory must be large enough for both (Chapter 4).
-Either way, the replica also requests a whole CPU unless you set `num_cpus`.
 Load the network onto the GPU in `__init__`.
 
 **Streaming.**
@@ -819,12 +812,11 @@ if passed("load_test"):
 
 # %% [markdown]
 r"""
-The number of replicas rises a few seconds after the load begins, and it falls a few seconds after the load ends.
-First, the proxy has to report the demand, then the demand has to last for `upscale_delay_s`, and then a process has to start.
+A new replica takes a few seconds: the proxy has to report the demand, the demand has to last for `upscale_delay_s`, and a process has to start.
 With the defaults, that takes at least half a minute, so a shorter burst must wait in the queue.
 
 Serve adds replicas, not machines.
-If no further replica fits, it waits, as above, until Ray's autoscaler adds a node (Chapter 4).
+A replica that doesn't fit waits, as above, until Ray's autoscaler adds a node (Chapter 4).
 """
 
 # %% [markdown] tags=["notes"]
@@ -917,8 +909,7 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-The client gets a single action, and version 2 stays in the background.
-In the same way, an ingress can send one user in ten to the new version.
+An ingress can also send one user in ten to the new version.
 The last body had only three numbers, so FastAPI answered with 422 and said what was wrong.
 
 ## A rolling update replaces a policy under load
@@ -946,7 +937,7 @@ if passed("policy_service") and passed("load_test"):
 r"""
 The line below the table should say that 0 requests failed.
 
-Serve replaces a fifth of the replicas at a time, and at least one.
+Serve replaces a fifth of the replicas at a time, but at least one.
 Here, it stopped the first old replica immediately, and the other one handled all requests until a new replica had started.
 So for a while, the service had half of its capacity, and with a single replica, it would have had none.
 With `max_surge_percent=100`, Serve starts the new replicas *before* it stops the old ones, if there's room for both.
@@ -1028,7 +1019,7 @@ You do know, so your client can retry.
 
 All other requests waited in the proxy's queue.
 The controller noticed the death at its next health check and started a new replica.
-Here, usually only one replica is left by then, so the service stands still until the new one is running, which is the gap in the plot.
+Usually, `elastic` was down to a single replica before the kill, so the service stood still until the new one was running, which is the gap in the plot.
 
 If the proxy dies, the controller starts a new one on the same port, and until then, connections are refused.
 If the controller dies, Ray restarts it, and it reads its state from the [GCS](../docs/glossary.md#gcs); meanwhile, the proxy and the replicas keep working.
@@ -1048,13 +1039,13 @@ r"""
 - You can turn a policy into a service, and find out with `serve.status()` why a replica doesn't start.
 - Your service rejects what it can't handle, and your client retries with backoff and gives up when a retry can't help.
 - You measure latency from the moment a request is due, and report percentiles, throughput, and failures.
-- You choose a batch size and a number of replicas from a table of your own.
+- You choose a batch size and a number of replicas from your own measurements.
 - You can autoscale, compose, and update services, and you know what a crash costs and what a large model needs.
 
 ## Traps
 
 - **A replica requests one whole CPU** unless you say otherwise.
-  With four CPUs, the fifth such replica waits, and `serve.run` waits with it, without a message.
+  With four CPUs, the fifth such replica waits, and `serve.run` waits with it, without an error.
 - **`time.sleep` or a long computation in an async method** blocks all other requests of that replica.
   In this chapter, that was intended.
 - **The same name means an update.**

@@ -43,7 +43,7 @@ os.environ |= {
     "RAY_metrics_report_interval_ms": "1000",  # each process reports every second; the default is every ten seconds
     "RAY_record_ref_creation_sites": "1",  # Ray records which line of code created each reference
 }
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 # "local" starts a new Ray even if RAY_ADDRESS is set, as it is below; what processes print stays in their log files
 ray.init("local", num_cpus=4, resources={"license": 1}, log_to_driver=False)
 os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address  # which Ray the tools connect to
@@ -64,7 +64,6 @@ This chapter answers six questions, with a tool for each:
 r"""
 The run sheet plans a hundred and ten minutes, with `per_second` and `explain_pending` as homework.
 Start with a question: your training is half as fast as it was yesterday, so what do you look at first?
-Collect the answers on the board, and at the end, cross out those that would have cost a day.
 Most people start by changing something.
 """
 
@@ -146,7 +145,7 @@ check("find_the_bottleneck", find_the_bottleneck)
 
 # %% [markdown] tags=["solution"]
 r"""
-Three shortcuts are tempting, and all of them fail.
+Three shortcuts are tempting, and each of them can fail.
 The stage with the longest call may make only a few calls.
 The longest wait between `created` and `started` points to the end of the pipeline, because everything here was launched at the start.
 The mean over a stage's actors is right in this program, but it hides a straggler: if one of ten samplers gets twice the work, the program waits for that one.
@@ -176,7 +175,6 @@ Here, that function is `given.profiled`, which runs one call under `cProfile`.
 (A name that starts with an underscore may change in a later Ray.)
 
 `prepare` scales the pixels of all frames, computes a weight for each frame with a mean, a distance, and an exponential, and returns a weighted mean frame.
-A fragment has as many frames as your machine prepares in about a tenth of a second, so the program is slow on any machine.
 """
 
 # %% tags=["demo"]
@@ -194,7 +192,7 @@ They belong to one loop, which calls `scale` for every pixel, more than a hundre
 `scaled_at_once` scales all pixels in one NumPy operation.
 
 **Predict:** the title of the timeline says how long the run took.
-How many seconds would it take with the old `scale` and a simulator that is twice as fast?
+How many seconds would the same run take with the old `scale` and a simulator that is twice as fast?
 """
 
 # %% tags=["demo"]
@@ -238,7 +236,6 @@ if passed("find_the_bottleneck"):
 # %% [markdown]
 r"""
 If an actor is busy or stuck, a `__ray_call__` waits in its queue.
-Later in this chapter, you'll read the stacks of such actors from outside.
 """
 
 # %% [markdown]
@@ -247,11 +244,11 @@ r"""
 
 If an actor has **reserved** a CPU, no other task gets it, whether the actor computes or not.
 A sampler reserves half a CPU, and the preparer and the learner reserve one each, so the slow program reserves three and a half CPUs.
-The plot compares three numbers for each class: `reserved` is `num_cpus` times the seconds of the run, `in calls` is the part of it while a call was running, and `computed` is the CPU seconds that the operating system counted.
+The plot compares three numbers for each class: `reserved` is `num_cpus` times the seconds of the run, `in calls` is the part of that time in which a call was running, and `computed` is the CPU seconds that the operating system counted.
 """
 
 # %% tags=["demo"]
-price = 0.05  # dollars per hour for one CPU; put in what yours cost
+price = 0.05  # dollars per hour for one CPU; enter your own price
 cost = given.costs(calls, used_before, used_after, slow_seconds)
 fraction = cost.computed.sum() / cost.reserved.sum()
 hour = cost.reserved.sum() / slow_seconds * price
@@ -361,7 +358,7 @@ It takes `scrapes`, a list of `[time, page]` pairs with the oldest first, and th
 def per_second(scrapes, name):
     """Return how much the counter `name` grew per second, summed over its series, from the first scrape to the last.
 
-    `name` is written as on the page (`ray_…_total`), and each page is a text. A series that appears in a later scrape
+    `name` is written as on the page (`ray_…_total`), and each page is a string. A series that appears in a later scrape
     started at 0 after the scrape before it. A series that falls was restarted at 0.
     """
     ### BEGIN SOLUTION
@@ -393,7 +390,7 @@ if passed("find_the_bottleneck") and passed("per_second"):
     halves = {"before": [page for page in pages if page[0] <= fixed]}
     halves["after"] = [page for page in pages if page[0] > fixed]
     for title, part in halves.items():
-        if len(part) > 1:  # a rate takes two scrapes
+        if len(part) > 1:  # a rate needs at least two scrapes
             print(f"{title:6} {per_second(part, 'ray_learned_fragments_total'):5.1f} fragments per second")
 
 # %% [markdown]
@@ -442,7 +439,7 @@ measured("mb_in_store", stores()[0]["bytes"] / 1e6)
 
 # %% [markdown]
 r"""
-Nothing was freed, and the notebook doesn't show why: its own references to the ten are gone.
+Nothing was freed, and the notebook doesn't show why: its own references to the ten fragments are gone.
 Over days, such a leak is fatal: when the store is full, Ray spills objects to disk, and eventually the disk is full, too.
 `ray memory` lists the references of every process, here grouped by the line that created them.
 `given.summaries` prints only the total of each group:
@@ -454,10 +451,10 @@ print(given.summaries(text))
 
 # %% [markdown]
 r"""
-The ten objects arrived in the archive as an *argument of an actor call*, `Archive.add`, and stayed there.
+The ten references arrived in the archive as part of an *argument of an actor call*, `Archive.add`, and stayed there.
 A reference *inside a list* arrives as a reference, not as its value, and while the archive stores it, the object stays in memory.
-You may not have expected the other line, a call from a cell of this notebook (a file whose name is a number is a cell).
-It created `frames`, the fragment for the profiler, and the variable still holds the reference.
+The other line, which may surprise you, is a call from a cell of this notebook (if a file's name is a number, the file is a cell).
+That call created `frames`, the fragment for the profiler, and the variable still holds the reference.
 So in a notebook, check your variables and `Out[…]`.
 Without `RAY_record_ref_creation_sites`, `ray memory` shows processes, but no lines of code.
 
@@ -535,7 +532,7 @@ predict("cpus_used", ...)  # of 4
 # %% tags=["demo"]
 from coursekit.given.nodes import ray_status
 
-ray_status(until=" 0.0/4.0 CPU")  # only waits, because Ray updates its report every five seconds
+ray_status(until=" 0.0/4.0 CPU")  # waits for an up-to-date report: Ray updates it every five seconds
 print(given.shell("ray status").partition("Resources\n")[2].strip("-\n"))  # in a terminal: ray status
 measured("cpus_used", 4 - ray.available_resources().get("CPU", 0))
 
@@ -546,7 +543,7 @@ Nothing is pending either, so neither a larger machine nor an autoscaler would h
 
 Which calls are running?
 `list_tasks` is part of the state API (Chapter 6).
-In a terminal, use `ray list tasks --filter "state!=FINISHED"`; without a filter, the hundred tasks that it lists include finished ones.
+In a terminal, use `ray list tasks --filter "state!=FINISHED"`; without a filter, finished tasks count toward its limit of 100 tasks.
 """
 
 # %% tags=["demo"]
@@ -576,7 +573,7 @@ r"""
 Both are waiting.
 That alone isn't a hang, because a healthy call waits in `ray.get`, too, until its result arrives.
 So find out on which line each of them waits, and for what.
-Whatever a worker prints ends up in a file on its node, and the last line shows how far it got.
+Whatever a worker prints ends up in a file on its node, and the last line shows how far the worker got.
 `ray logs actor --id …` and the dashboard show the same files (but see *Traps*).
 """
 
@@ -597,7 +594,7 @@ self.stacks = open(f"/tmp/stacks-{os.getpid()}.txt", "w")  # an attribute, becau
 faulthandler.register(signal.SIGUSR1, file=self.stacks)
 ```
 
-Then `kill -USR1 4711` in a shell writes the stacks of process 4711, where 4711 is the actor's `pid` in `ray list actors --detail`.
+Then `kill -USR1 4711` in a shell makes process 4711 write its stacks; 4711 stands for the actor's `pid` in `ray list actors`.
 The file also has the other threads and Ray's own lines, which `given.stack_of` leaves out.
 Send this signal only to processes that have registered a handler, because it *kills* the others.
 """
@@ -614,14 +611,12 @@ Together, the two stacks show a circle:
 
 These actors run one call at a time.
 `weights` can't start before `step` returns, `step` can't return before `sample` does, and `sample` can't return before `weights` does.
-The deadlock in Chapter 4 was about CPUs, and `ray status` showed it.
-You see this one only in calls and stacks.
 
 You can break the circle in three ways, with the best one first:
 
 1. **Pass what the sampler needs.** The trainer passes its weights as an argument, and the sampler never calls back.
 2. **Don't wait inside `step`.** Return the reference instead.
-3. **Give `weights` a concurrency group of its own** (Chapter 3), so that it can run while `step` waits.
+3. **Give `weights` its own concurrency group** (Chapter 3), so that it can run while `step` waits.
 
 Here is the first way:
 """
@@ -654,7 +649,6 @@ quiz("nothing_pending", nothing_pending)
 
 # %% [markdown] tags=["notes"]
 r"""
-This is a good place for a break.
 Ask for the longest hang that anyone has had, and how they found the cause.
 Usually they waited, killed the program, added prints, and waited again; ask which of the five steps would have found it.
 """
@@ -667,7 +661,6 @@ A colleague leaves you three running programs and goes on vacation.
 The `shelf` should fill with fragments of experience, the `saver` should write weights to a file, and the `report` should return how many fragments the shelf has.
 Each of them is an actor that is running a call.
 None of the calls has returned or printed anything, and nobody remembers an error.
-`given.hand_over` starts them as your colleague left them.
 """
 
 # %% tags=["demo"]
@@ -677,11 +670,9 @@ print(f"{len(ready)} calls have finished, {len(waiting)} have not")
 
 # %% [markdown]
 r"""
-These programs are already running, so you need a tool that looks in from outside.
 **py-spy**, a [sampling profiler](../docs/glossary.md#sampling-profiler), pauses a running Python process for a moment and reads the stack from its memory.
 `ray stack` runs py-spy under `sudo` on every worker of the machine, and on Linux it adds the lines of C and C++ code, which the next cell leaves out.
 Many systems allow py-spy only with `sudo`, and containers often forbid it.
-If your system refuses, the cells say so.
 """
 
 # %% tags=["demo"]
@@ -734,12 +725,11 @@ There are three verdicts:
   If you come to a process for the second time and haven't met a slow one, none of them will ever get its result.
 - `"waiting"`: the process isn't slow, and its chain ends.
   If it ends at a slow process, the result can still come.
-  If it ends at a process that isn't in `waits_for`, that one waits for something else, such as a lock, a reply, or a sleep, and stacks can't tell you whether that will come.
+  If it ends at a process that isn't in `waits_for`, that one waits for something else, such as a lock, a reply, or a sleep, and stacks can't tell you whether that wait will end.
 
 The circle may not include the process that you started from, so remember all those that you've visited.
 
-The function shows you where to look in the code.
-From each sample, take the innermost frame whose file is in `own`, skip samples without such a frame, and return the function that comes up most often.
+For the function, take from each sample the innermost frame whose file is in `own`, skip samples without such a frame, and return the function that comes up most often.
 """
 
 
@@ -782,8 +772,8 @@ check("diagnose", diagnose)
 # %% [markdown] tags=["solution"]
 r"""
 Databases find deadlocks in the same way: they look for a circle in a wait-for graph.
-And `place` is a small sampling profiler: it counts where a process is, and the counts show where its time goes.
-`py-spy record` and `py-spy top` sample a hundred times per second from outside the process, so they slow it down much less than `cProfile`, which does some work at every call.
+And `place` is a small sampling profiler: its counts show where a process spends its time.
+`py-spy record` and `py-spy top` sample a hundred times per second from outside the process, so they slow it down much less than `cProfile` does.
 """
 
 # %% tags=["demo"]
@@ -833,7 +823,7 @@ Before the second call, the lock is `locked`, although no other call is running:
 In this class, only `save` releases the lock, and the only `save` call that is left is waiting for it, so the saver waits for itself.
 `with self.lock:` would have released the lock despite the exception.
 
-Add that wait, and ask your function again:
+Add that wait to `waits_for`, and call your function again:
 """
 
 # %% tags=["demo"]
@@ -851,7 +841,7 @@ You can't add a breakpoint to a process that hangs *right now*, but `py-spy dump
 r"""
 ## Five reasons why a task is PENDING
 
-A task that hasn't started waits for something, and what helps depends on the reason:
+A task that hasn't started waits for something, and what helps depends on the reason (a *holder* is a running task or a live actor, with the resources that it holds):
 
 | word | why the task waits | what helps |
 |---|---|---|
@@ -898,8 +888,7 @@ It returns the word for every task that isn't RUNNING: the first row of the tabl
 
 - A task `asks` for resources, and its `actor` is an id if it's a call to an actor, otherwise None.
 - A node is `alive` or not, and its `resources` are its total.
-- The holders are running tasks and live actors.
-  Each of them `holds` resources on a `node` (an id), and is `doing` one of three things: it `"works"`, `"waits"`, or is `"idle"`.
+- Each holder `holds` resources on a `node` (an id), and is `doing` one of three things: it `"works"`, `"waits"`, or is `"idle"`.
   A CPU that a waiting task has released isn't in `holds`.
 
 Assume that a holder that works will finish and release what it holds, and that the others never will.
@@ -983,19 +972,17 @@ r"""
 ## Traps
 
 - **The stage with the most seconds** or the longest calls may not be the bottleneck, so measure before you change anything.
-- **A RUNNING call may be waiting**, and a waiting call may be healthy, so find out what it waits for.
 - **Several Rays on one machine.** Without `RAY_ADDRESS`, the tools connect to the Ray that `ray start` started last, or they refuse to choose.
   And only one Ray gets the agent's port, 52365; for the others, `ray logs` fails ("Agent … doesn't exist"), so open the files yourself.
 - **A shell needs `RAY_AUTH_MODE=token`** before every `ray` command (Chapter 6).
-- **`lock.acquire()` without `with`**: after an exception, the lock stays locked, and the next call hangs.
 
 On Windows outside WSL, there's no `SIGUSR1`.
 On a Mac, py-spy always needs `sudo`.
 
 ## Read on
 
-- [Chapter 20](ch20_capstone.ipynb): an agent of your own, under a budget of CPU seconds.
-- [Chapter 25](ch25_pipelines.ipynb): a program that is killed, and resumes where it stopped.
+- [Chapter 20](ch20_capstone.ipynb): your own agent, trained within a budget of CPU seconds.
+- [Chapter 25](ch25_pipelines.ipynb): a program that is killed and resumes where it stopped.
 - Ray's documentation: [observability](https://docs.ray.io/en/latest/ray-observability/index.html), [metrics](https://docs.ray.io/en/latest/cluster/metrics.html), [debugging hangs](https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-hangs.html), [memory](https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-memory.html).
 - Gregg, [*The USE Method*](https://www.brendangregg.com/usemethod.html): for every resource, check utilization, saturation, and errors.
 - [py-spy](https://github.com/benfred/py-spy), and [Ray's distributed debugger](https://docs.ray.io/en/latest/ray-observability/ray-distributed-debugger.html).

@@ -4,7 +4,7 @@ r"""
 
 Train your own agent within a budget, and prove that it beats a baseline.
 
-*About 120 minutes · builds on [Chapter 8](ch08_rollouts.ipynb), [Chapter 10](ch10_actor_learner.ipynb) and [Chapter 14](ch14_custom.ipynb)*
+*About 120 minutes · builds on [Chapter 8](ch08_rollouts.ipynb), [Chapter 10](ch10_actor_learner.ipynb), and [Chapter 14](ch14_custom.ipynb)*
 
 **What you will be able to do**
 
@@ -38,17 +38,14 @@ torch.set_num_threads(1)  # the networks are tiny: more threads would mostly wai
 begin("ch20_capstone")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
 The core course ends here, with a workshop: work together for an hour, up to `beats_random`, and then let people work alone or in pairs until the leaderboard.
-Project the leaderboard on the wall (`coursekit capstone board --open`).
 `coursekit capstone class FOLDER` runs a whole class's entries in one world and adds a film of each.
-With two hours and a competitive room, let `beats_baseline` end the first hour, and fill the second with the leaderboard.
-Run all entries on one machine, because otherwise you compare machines.
 """
 
 # %% [markdown]
@@ -80,7 +77,7 @@ strip(pictures, ["step 0", "step 20", "step 60"], columns=3);
 # %% [markdown]
 r"""
 The numbers on the parcels are their **prices**: two of the four kinds pay, and two cost money, because their customers send things back.
-Customers also have **habits**: after some kinds are delivered, the customer immediately orders a parcel of another kind, always the same one, which appears on the first empty shelf.
+Customers also have **habits**: after some kinds are delivered, the customer immediately orders a parcel of one particular other kind, which appears on the first empty shelf.
 The observations show neither prices nor habits.
 
 The prices, the habits, the map, and the rate of new orders make up a **world**.
@@ -109,13 +106,12 @@ print(f"{64 * steps / (time.perf_counter() - start):,.0f} frames per second, obs
 r"""
 ## Before you train, measure random actions and two simple rules
 
-Before anything learns, find out what random actions earn, and what the simplest sensible rule earns.
-Without the first number, you can't tell whether an agent has learned anything; without the second, you can't tell whether the training was worth it.
+Without the return of random actions, you can't tell whether an agent has learned anything; without that of a simple rule, you can't tell whether the training was worth it.
 The course's [baseline](../docs/glossary.md#baseline) is such a rule: *go to the station if less than a quarter of the battery is left; otherwise, fetch the nearest parcel until the robot is full or no parcel is left; then go to the table*.
 
-To see what inside knowledge is worth, we also run `paying(prices)`, which is the same rule with the price list: it fetches the nearest parcel *that pays*.
+To see what inside knowledge is worth, we also run `paying(prices)`, which is the same rule, except that it knows all prices: it fetches the nearest parcel *that pays*.
 
-**Predict:** how much does the rule with the price list earn, as a percentage of what the baseline earns?
+**Predict:** how much does the rule that knows all prices earn, as a percentage of what the baseline earns?
 A tour for three parcels takes about fifteen of the 150 steps.
 """
 
@@ -141,7 +137,7 @@ measured("price_list_percentage", 100 * returns["knows all prices"].mean() / ret
 r"""
 Random actions rarely take the robot anywhere, because it keeps changing its destination.
 The baseline delivers parcel after parcel, including those that cost money.
-The rule with the price list knows more, but it earns less than half as much as the baseline.
+The rule that knows all prices earns less than half as much as the baseline.
 It refuses every parcel that costs money, so it never delivers to the customers whose *next* order pays best.
 A price says what a parcel pays *now*, but what matters is everything that follows from a delivery.
 That is a *value*, and values have to be learned.
@@ -205,7 +201,7 @@ So CPU time depends far less than wall-clock time on what else your machine is d
 
 Two samplers make you *faster*, but they don't make the budget *longer*.
 Ray isn't free, either: starting it takes several CPU seconds, and every new actor takes some more.
-Here, Ray is already running, so its start doesn't count, but whatever its processes use from now on does.
+Here, Ray is already running, so its start doesn't count.
 """
 
 # %%
@@ -286,7 +282,6 @@ The parts that learn come from Chapter 10, adapted to the warehouse.
 
 Like `ScoreEach` in [Chapter 14](ch14_custom.ipynb), the policy uses what you know about the task: all shelves follow the same rules.
 So **one network with a few hundred weights scores each of the eight shelves**, from the robot's seven numbers and the shelf's six.
-Whatever the network learns from one shelf holds for all of them.
 `VIEWS`, shape [8, 13], says where these 13 numbers are in an observation.
 """
 
@@ -399,7 +394,7 @@ class Stepper:
 
 # %%
 class Sampler(Stepper):
-    """Collects experience with the weights that it received last; an ordinary class, which `ray.remote` makes an actor."""
+    """Collects experience with the weights that it received last; an ordinary class, which `ray.remote` turns into an actor class."""
 
     def set_weights(self, weights):
         """Use these weights from now on."""
@@ -414,7 +409,7 @@ class Sampler(Stepper):
 
 # %% [markdown]
 r"""
-The learner is Chapter 10's PPO in two short functions: one computes the clipped loss, and the other goes over the rows for a few epochs.
+The learner is Chapter 10's PPO in two short functions.
 """
 
 # %%
@@ -493,7 +488,6 @@ Stop when a test reaches 0.9 times the baseline's mean return in the same episod
 The check gives your function 30 CPU seconds in another world, runs the policy in new episodes, and compares what it earns with your last report.
 You aim for 0.9 instead of three quarters so that one lucky test doesn't end the training too early.
 Then the check trains for a few more seconds with different prices, and the policy must act differently.
-Imitating the baseline counts, too, because learning from a teacher is learning.
 Since a training run can be unlucky, the check tries up to three times, so it takes from half a minute to several minutes.
 """
 
@@ -552,7 +546,6 @@ def started(make_envs, count):
 r"""
 Write `beats_baseline`, which trains a policy with **two samplers that collect at the same time and one learner**, reports every test, and returns the policy.
 It stops when a test reaches `goal` times the baseline's mean return.
-You worked out how these parts fit together in [Chapter 10](ch10_actor_learner.ipynb).
 
 The check gives your function 60 CPU seconds in a new world, and verifies that:
 
@@ -643,7 +636,7 @@ if agent:
 # %% [markdown]
 r"""
 With the full budget, the agent ends well above both rules.
-The curve rises steeply at first and then more slowly, and it doesn't start at 0 seconds, because the actors have to start and collect before the first test.
+The curve doesn't start at 0 seconds, because the actors have to start and collect before the first test.
 The band around each dashed line shows where the mean of a hundred episodes is likely to be (19 times out of 20), so a point inside a band decides nothing.
 
 Compare the CPU time with the wall-clock time, too.
@@ -696,11 +689,11 @@ if agent:
 
 # %% [markdown]
 r"""
-The baseline delivers all kinds alike, and the rule with the price list delivers only what pays.
+The baseline delivers all kinds alike, and the rule that knows all prices delivers only what pays.
 With the full budget, the agent learns to tell the two kinds that cost money apart.
 It hardly touches the parcels that cost 4, but it delivers about as many of those that cost 2 as the baseline does, because the same customers' next order pays 13.
 No observation says so: the agent saw only which kinds it carried, then a loss, and several steps later a larger payment.
-In quick mode, with a fifth of the budget, it may not have learned this yet.
+In quick mode, it may not have learned this yet.
 
 Now watch the agent beside the rule that knows all prices.
 Both start with the same orders and get the same new customers.
@@ -736,7 +729,6 @@ When the agent delivers one, the parcel that pays 13 appears on the first empty 
 Look for what the agent does *not* do well, too.
 Does it turn back half empty?
 Does it drive to parcels that it can't reach in time?
-The answers are ideas for your next entry.
 """
 
 # %% [markdown]
@@ -806,7 +798,7 @@ coursekit capstone run my_entry.py --by-clock --seconds 60
 The budget is 60 seconds of wall-clock time, and an entry may use as much CPU time as two cores have in these seconds.
 At a moment that you can't know, **the judge kills one of your actors**.
 An entry that ends with a `RayActorError` gets no score ([Chapter 5](ch05_faults.ipynb) shows what to do), and an entry without an actor to kill isn't ranked.
-The baseline is the entry in [docs/example_entry.py](../docs/example_entry.py), which the judge trains before and after yours on the same machine.
+In this league, the baseline is the entry in [docs/example_entry.py](../docs/example_entry.py), which the judge trains before and after yours on the same machine.
 
 How many samplers should your agent have now, and should they keep collecting while the learner learns?
 """
@@ -823,7 +815,7 @@ r"""
 - **Asynchronous sampling.** Let the samplers collect while the learner learns, and correct for stale experience ([Chapter 13](ch13_algorithms.ipynb)).
 - **RLlib.** `PPOConfig().environment("coursekit.given.warehouse:Warehouse-v0")` trains in this notebook's world.
   Raise `vf_clip_param` first ([Chapter 11](ch11_rllib_ppo.ipynb)): the returns here are far too large for its default of 10.
-- **No gradients.** In [evolution strategies](../docs/glossary.md#evolution-strategies), workers try random changes of the weights, and all that they exchange are seeds and returns (Salimans et al. 2017).
+- **No gradients.** In [evolution strategies](../docs/glossary.md#evolution-strategies), workers try random changes to the weights, and all that they exchange are seeds and returns (Salimans et al. 2017).
 """
 
 # %% tags=["demo"]
@@ -836,7 +828,7 @@ r"""
 - **Ray Core**: you can turn functions into tasks and classes into actors, share data without copies, request resources, and recover from failures, and you've measured what each of these costs.
 - **Distributed RL by hand**: you can write environments, samplers, a replay buffer, DQN, and PPO, and you know when a second sampler helps.
 - **RLlib and the ecosystem**: you can configure algorithms, plug in your own connector, module, callback, and reward, search for good settings, and serve and operate what was trained.
-- **All of it together**: you took an unknown world, measured random actions and a rule, and trained an agent in several processes that beats them within a budget, in episodes that it has never seen.
+- **All of it together**: you took an unknown world, measured random actions and a rule, and used several processes to train, within a budget, an agent that beats them in episodes that it has never seen.
 
 On a cluster, you'd write the same code, but mistakes would cost more.
 So measure before you scale.
@@ -844,11 +836,9 @@ So measure before you scale.
 ## Traps
 
 - **A return without a baseline** says nothing.
-  Measure random actions and the obvious rule first.
 - **The test that chose the moment to stop** isn't the result, because it has a [selection bias](../docs/glossary.md#selection-bias).
   Test again, in new episodes.
 - **Neighboring seeds**: warehouse i gets `seed + i`, so samplers with seeds 0 and 1 would start with nearly the same episodes.
-- **Measuring a policy in another world** than it was trained in: always pass `make_envs` on.
 - **A policy for a fixed number of observations** fails, because the judge may send 1 observation or 200.
 
 ## Read on
@@ -857,5 +847,5 @@ So measure before you scale.
 - Huang et al., [*The 37 Implementation Details of Proximal Policy Optimization*](https://iclr-blog-track.github.io/2022/03/25/ppo-implementation-details/), 2022: what our PPO leaves out.
 - Salimans et al., [*Evolution Strategies as a Scalable Alternative to Reinforcement Learning*](https://arxiv.org/abs/1703.03864), 2017.
 - Agarwal et al., [*Deep Reinforcement Learning at the Edge of the Statistical Precipice*](https://arxiv.org/abs/2108.13264), 2021: how to compare agents when you can afford only a few runs.
-- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018: read it once more, now that you've used all of its parts.
+- Moritz et al., [*Ray: A Distributed Framework for Emerging AI Applications*](https://arxiv.org/abs/1712.05889), 2018.
 """

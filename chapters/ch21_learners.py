@@ -1,4 +1,4 @@
-# %% [markdown] you_learn_to="run several learners, stream experience to them, and resume a killed training run bit by bit"
+# %% [markdown] you_learn_to="run several learners, stream experience to them, and resume a killed training run bit for bit"
 r"""
 # Chapter 21 · Many learners
 
@@ -8,11 +8,11 @@ Three learners end with the same weights, to the last bit.
 
 **What you will be able to do**
 
-- run a learner as an actor, to which experience goes by reference;
+- run a learner as an actor that receives experience by reference;
 - average the gradients of several learners in a ring, and compare its cost with a tree's;
 - correct experience from older weights with V-trace;
 - stream fragments to a learner, and let one network serve many samplers;
-- resume a killed training run so that its weights end up equal, bit by bit;
+- resume a killed training run so that it ends with the weights of an undisturbed run, to the last bit;
 - place a learner on a GPU and its samplers on CPUs.
 """
 
@@ -39,7 +39,7 @@ from coursekit.given.poles import Agent, network
 begin("ch21_learners")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, num_gpus=1, include_dashboard=False)  # both numbers are only counted: see the last section
 torch.set_num_threads(1)  # the networks are small, and the other processes need the other cores
 warm_up(2)
@@ -66,7 +66,7 @@ New weights take the same route to the samplers.
 
 ![The driver passes references; rows go from the samplers through the object store to two learners, which average their gradients in a ring; weights go back](../img/ch21_learners.svg)
 
-`Sampler` and `Agent` are the PPO of Chapter 10, in `coursekit/given/pole_sampler.py` and `poles.py`; with two files, a sampler starts without PyTorch.
+`Sampler` and `Agent` are the PPO of Chapter 10, in `coursekit/given/pole_sampler.py` and `poles.py`; because they're in separate files, a sampler starts without PyTorch.
 A fragment is a dict of arrays, with one entry per row.
 `agent.update(rows)` learns and returns the loss; `agent.weights()` returns a dict.
 
@@ -79,7 +79,7 @@ The initial weights are version 0, and each call to `learn` adds 1.
 
 # %%
 class LearnerActor:
-    """Holds an agent, and learns from the samplers' fragments; `ray.remote` turns this class into an actor's."""
+    """Holds an agent, and learns from the samplers' fragments; `ray.remote` turns this class into an actor class."""
 
     def __init__(self, make_agent):
         self.agent, self.version = make_agent(), 0
@@ -227,11 +227,11 @@ r"""
 ## Several learners average their gradients with an all-reduce
 
 If one learner is too slow, use several.
-Each one computes the gradient of its own rows, all of them average their gradients, and each takes the same step.
+Each one computes the gradient on its own rows, all of them average their gradients, and each takes the same step.
 They start with equal weights, so their weights stay equal.
 This averaging is an **all-reduce**, a [collective operation](../docs/glossary.md#collective-operation): every learner passes in an array, and every learner gets the mean.
 
-Learner 0 could collect all arrays and send the mean back, but then it would handle two messages for each other learner.
+Learner 0 could collect all arrays and send the mean back, but then it would handle two messages for each of the others.
 A *tree* is better, as in `tree_sum` from [Chapter 1](ch01_tasks.ipynb): each learner passes on the sum of its branch.
 The code below runs in every learner.
 `me` is the learner's number, its [rank](../docs/glossary.md#rank), among `size` learners.
@@ -293,7 +293,7 @@ check("all_reduce", all_reduce)
 # %% [markdown] tags=["solution"]
 r"""
 Every sum is computed once, in one order, and then copied, so all results are equal to the last bit.
-If each learner added the arrays in an order of its own, rounding would make the weights drift apart, slowly and without an error.
+If each learner added the arrays in its own order, rounding would make the weights drift apart, slowly and without an error.
 
 Every learner sends before it receives.
 If `send` waited until the other side had received the message, all learners would wait forever, so communication libraries run a send and a receive at the same time.
@@ -402,7 +402,7 @@ PyTorch's *DDP* (distributed data parallel) does this for you: wrap a model in `
 It does three things that your learners don't:
 
 - At the start, it copies the weights of learner 0 to all others, so they need no common seed.
-- It joins gradients in [buckets](../docs/glossary.md#gradient-bucket) of about 25 MiB by default, because each message costs a delay.
+- It joins gradients in [buckets](../docs/glossary.md#gradient-bucket) of about 25 MiB by default, because each message adds a delay.
 - It averages a bucket while `backward()` computes the gradients of earlier layers, so communication overlaps with computation.
 
 Does DDP compute the same mean as your function?
@@ -416,7 +416,7 @@ class DDPLearner:
     """A learner whose gradients DDP averages."""
 
     def gradients(self, me, size, folder, rows):
-        """Return two gradients of the critic's loss of these rows: this learner's own, and the one from DDP."""
+        """Return two gradients of the critic's loss on these rows: this learner's own, and the one from DDP."""
         if not torch.distributed.is_initialized():
             meet = f"file://{folder}/meet"
             torch.distributed.init_process_group("gloo", init_method=meet, rank=me, world_size=size)
@@ -436,7 +436,7 @@ if passed("all_reduce"):
     found = ray.get([each.gradients.remote(me, 2, folder, rows[me]) for me, each in enumerate(pair)])
     (mean, _), _ = together(all_reduce, [alone for alone, _ in found])
     for (alone, ddp), name in zip(found, "01", strict=True):
-        print(f"learner {name}: DDP differs by {abs(ddp - mean).max():.1e} from your mean, by {abs(ddp - alone).max():.1e} from its own gradient")
+        print(f"learner {name}: DDP differs by {abs(ddp - mean).max():.1e} from your mean and by {abs(ddp - alone).max():.1e} from its own gradient")
     for actor in pair:
         ray.kill(actor)
 
@@ -588,10 +588,10 @@ if passed("vtrace"):
 
 # %% [markdown]
 r"""
-With $\bar\rho = 1$, the values lie between.
+With $\bar\rho = 1$, the values lie between those of the two policies.
 They belong to the policy whose probabilities are proportional to $\min(\bar\rho \mu, \pi)$, as the paper shows: here 0.3 for left and 0.5 for right, so this policy goes right in five of eight steps (the dashed line).
 With $\bar\rho = 2$, no $\rho_t$ reaches its limit, and the values are the new policy's.
-$\bar c = 1$ still limits some $c_t$, but it decides how fast the values get there, not where.
+$\bar c = 1$ still limits some $c_t$, but it decides how fast the values converge, not what they converge to.
 Without ratios, the critic learns the old policy's values, and you see no error.
 """
 
@@ -650,7 +650,7 @@ r"""
 `next(stream)` returns a reference, so the driver never holds any rows.
 
 If the learner is slow, fragments pile up in the object store.
-To prevent that, limit how many calls to `learn` are in flight (Chapter 1), and call the method with `.options(_generator_backpressure_num_objects=2)`: the sampler then waits while you haven't yet taken two of its fragments with `next`.
+To prevent that, limit how many calls to `learn` are in flight (Chapter 1), and call `stream` with `.options(_generator_backpressure_num_objects=2)`: the sampler then waits whenever two of its fragments haven't been taken with `next` yet.
 The underscore warns that this option may change.
 """
 
@@ -696,7 +696,7 @@ The stream's last fragment arrives hardly earlier than the list, but the learner
 
 ## An inference actor chooses the actions of all samplers
 
-So far, every sampler has had a network of its own and has received all weights after every update.
+So far, every sampler has had its own network and has received all weights after every update.
 That's fine for 20 kB, but you'd rather keep a policy of a gigabyte in one place, on a GPU.
 SEED RL (Espeholt et al. 2019) does so: an [inference actor](../docs/glossary.md#inference-actor) collects the observations of many samplers, calls the network once for all of them, and returns to each sampler its row of the output.
 
@@ -829,7 +829,7 @@ quiz("one_network_or_many", one_network_or_many)
 
 # %% [markdown]
 r"""
-## With a complete checkpoint, a resumed run is equal bit by bit
+## With a complete checkpoint, a resumed run ends bitwise equal
 
 Something will interrupt a training run of three days.
 What must a [checkpoint](../docs/glossary.md#checkpoint) contain so that the resumed run is *the same run*?
@@ -840,7 +840,7 @@ Write `resume_training`, which returns the policy after `iterations` iterations,
 
 - `make()` returns a new `policy`, its `optimizer`, and a NumPy generator `rng`, and it seeds PyTorch.
 - `iterate(policy, optimizer, rng)` collects and learns once, with random numbers from `rng` *and* from PyTorch.
-- `path` is a `Path` in a folder of its own: continue from a checkpoint that an earlier attempt left there.
+- `path` is a `Path` in a folder of its own; if an earlier attempt left a checkpoint there, continue from it.
 
 Save after every iteration.
 The process may be killed at any moment, even while it writes; [Chapter 5](ch05_faults.ipynb) shows what helps.
@@ -925,13 +925,13 @@ if passed("resume_training"):
     ray.cancel(doomed, force=True)  # kills its process at once
     try:
         ray.get(doomed)
-        print("The run was done before it could be killed.")
+        print("The run finished before it could be killed.")
     except ray.exceptions.RayError as error:
         print(f"The run was killed after at least {len(saved)} checkpoints: {type(error).__name__}.")
     resumed = train.remote(make, iterate, 100, path)
     undisturbed = resume_training(make, iterate, 100, Path(new_folder()) / "state")
     pairs = zip(undisturbed.parameters(), ray.get(resumed).parameters(), strict=True)
-    print("equal bit by bit:", all(torch.equal(one, other) for one, other in pairs))
+    print("bitwise equal:", all(torch.equal(one, other) for one, other in pairs))
 
 # %% [markdown]
 r"""
@@ -952,7 +952,7 @@ predict("second_learner", ..., ["it starts", "it waits", "it raises an error"])
 
 # %%
 class Placed:
-    """An actor that tells which GPUs Ray assigned to it."""
+    """An actor that reports which GPUs Ray assigned to it."""
 
     def where(self):
         """Return Ray's IDs of the GPUs, and which GPUs the process can see."""
@@ -976,7 +976,7 @@ for actor in (second, *actors.values()):
 # %% [markdown]
 r"""
 The second learner waits, as any actor does for resources that aren't free.
-Two learners can share a GPU if each requests `num_gpus=0.5`; Ray doesn't limit how much of its memory each one uses.
+Two learners can share a GPU if each requests `num_gpus=0.5`; Ray doesn't limit how much of the GPU's memory each one uses.
 A sampler that requests no GPU inherits `CUDA_VISIBLE_DEVICES`, and if that isn't set, PyTorch finds every GPU of the machine.
 
 The next cell times a gradient step on a CPU, and on a GPU if you have one.
@@ -1016,7 +1016,7 @@ r"""
 - You can average gradients in a ring, and you know when a tree is better.
 - You can correct stale experience with V-trace, and you know what its two limits decide.
 - You can stream fragments to a learner, and let one network serve many samplers.
-- You can resume a killed run bit by bit, and place a learner on a GPU.
+- You can resume a killed run so that the result is equal to the last bit, and place a learner on a GPU.
 
 ## Traps
 

@@ -8,7 +8,7 @@ You replace one method and keep the rest.
 
 **What you will be able to do**
 
-- find the place in RLlib's three pipelines for a connector of your own;
+- find the place in RLlib's three pipelines where your connector belongs;
 - mask invalid actions, and explain why the masked logits must stay finite;
 - replace a Learner's loss;
 - write a stateful module, for a task that needs a memory;
@@ -50,7 +50,7 @@ from coursekit.given.node_killer import EndsItsNode
 from coursekit.given.unfinished_modules import Scorer, TwoObservations
 
 # %%
-cluster = small_cluster(num_cpus=1)  # ends the one before: its references and actors are gone
+cluster = small_cluster(num_cpus=1)  # stops an earlier cluster: its references and actors are gone
 ray.init(address=cluster.address, log_to_driver=False)
 add_nodes(cluster, west={"num_cpus": 2, "resources": {"sim": 1}}, east={"num_cpus": 2, "resources": {"sim": 1}})
 torch.set_num_threads(1)  # networks as small as these gain nothing from more
@@ -58,9 +58,7 @@ node_resources()
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans two hours.
 Do `diagnose` in the room: it brings the chapter together, and it works well in pairs.
-The cells above start three nodes, which takes half a minute on a small laptop, so have everyone run them before you start talking.
 Up to the section on parallel evaluation, everything runs in the notebook's own process, so mistakes show up with their own tracebacks.
 """
 
@@ -73,16 +71,15 @@ Now you change what's inside, still without editing RLlib's source.
 
 ![An EnvRunner has a pipeline from the environment to the module and one back; a third one leads from the episodes to the Learner, which computes a loss and sends weights back](../img/ch22_inside_rllib.svg)
 
-Each pipeline is a list of connectors, and RLlib's own are ordinary classes, just like yours.
+Each pipeline is a list of connectors.
 
-In the first environment, eight addresses form a ring, and a courier starts at one of them, with a package for each of the other seven.
-The next cells build PPO for this environment and print the three lists of connectors.
+In the first environment, eight addresses form a ring, and a courier starts each day (an episode) at one of them, with a package for each of the other seven.
 """
 
 
 # %%
 def ppo(env, **training):
-    """Return PPO for a small environment: this process samples 500 steps per iteration, in ten copies of it."""
+    """Return PPO for a small environment: this process samples 500 steps per iteration, in ten copies of the environment."""
     training = {"lr": 0.005, "gamma": 0.95, "minibatch_size": 100} | training
     training = {"vf_clip_param": 1e4} | training  # effectively no limit, as in Chapter 11
     return (
@@ -96,7 +93,7 @@ def ppo(env, **training):
 
 
 def courier(module, **training):
-    """Return PPO for the courier, with a module of this class; it logs wasted trips."""
+    """Return PPO for the courier, with a module of this class and a callback that logs wasted trips."""
     config = ppo(Courier, **training).rl_module(rl_module_spec=RLModuleSpec(module_class=module))
     return config.callbacks(on_episode_end=log_wasted)
 
@@ -118,7 +115,7 @@ You'll mostly write **one method**, as a function that takes `self`, and a later
 ## A mask makes invalid actions impossible
 
 The courier's action is the next address.
-A trip to an address that still waits costs 1/8 for each house on the way; any other trip is wasted and costs 1.
+A trip to an address that still waits costs its shortest distance along the ring, divided by 8; any other trip is wasted and costs 1.
 The observation in `batch[Columns.OBS]` is a dict: `"seen"` says which addresses wait and where the courier is, and `"mask"` is 1 for each address that waits.
 
 In the `Scorer` module, the `self.score` network turns `"seen"` into logits, one per address.
@@ -127,7 +124,7 @@ With [**action masking**](../docs/glossary.md#action-masking), you set the logit
 
 Write `masked`, a better `_forward`, which returns a dict with the logits under `Columns.ACTION_DIST_INPUTS`:
 
-- An address that doesn't wait has probability 0; among the others, the probabilities stay as they were.
+- An address that doesn't wait has probability 0; among the others, the probabilities keep their ratios.
 - All logits are finite, even if nothing waits, because RLlib also runs the module on the last observation of a day.
 - The batch stays unchanged, because the critic reads it, too.
 """
@@ -158,7 +155,7 @@ If the mask applied only when acting, the Learner would compute another $\log \p
 # %% [markdown]
 r"""
 **Predict:** at first, a policy without a mask chooses among the eight addresses almost at random, for at most 30 trips per day.
-How many of them does it waste in the first iteration?
+How many trips per day does it waste, on average, in the first iteration?
 """
 
 # %% tags=["demo"]
@@ -190,7 +187,7 @@ if passed("masked"):
 
 # %% [markdown]
 r"""
-The best day is one round of seven houses, with a return of $-7/8$.
+On the best day, the courier visits the addresses in order around the ring, for a return of $-7/8$.
 With the mask, the policy only has to learn the order of the addresses.
 Without it, the policy must first learn to avoid wasted trips, which takes longer than quick mode runs.
 """
@@ -207,7 +204,7 @@ quiz("why_not_infinity", why_not_infinity)
 r"""
 ## A loss of your own is one method of the Learner
 
-For each minibatch, the **Learner** passes the output of the module's `forward_train` to `compute_loss_for_module`, and takes a gradient step on the loss that it returns.
+For each minibatch, the **Learner** passes the output of the module's `forward_train` to `compute_loss_for_module` and takes a gradient step on the loss that this method returns.
 
 [Simple policy optimization](../docs/glossary.md#spo) (SPO, Xie et al. 2025) doesn't clip the ratio.
 Instead, it adds a penalty for every step whose ratio moves away from 1, in proportion to the size of the advantage:
@@ -228,7 +225,6 @@ Beyond that point, SPO's gradient pulls the ratio back, while PPO's gradient is 
 | $v_i$ | `module.compute_values(batch)` |
 | $\epsilon$, $c$ | `config.clip_param`, `config.vf_loss_coeff` |
 
-One detail isn't in the formula.
 To estimate what comes after an episode's last step, `AddOneTsToEpisodesAndTruncate` adds a row to the episode.
 That row never happened and must not count: the [loss mask](../docs/glossary.md#loss-mask), `batch[Columns.LOSS_MASK]`, is True for the $N$ rows that did happen.
 
@@ -258,10 +254,9 @@ check("own_loss", own_loss)
 r"""
 RLlib's PPO averages in the same way; look for `possibly_masked_mean` in its source.
 To keep PPO's loss and only *add* a term, call `super().compute_loss_for_module(...)` in the class and add the term to its result.
-A number of your own, such as the term's weight, reaches the method through `.learners(learner_config_dict={"weight": 0.1})` and `config.learner_config_dict["weight"]`.
+To pass a setting, such as the term's weight, use `.learners(learner_config_dict={"weight": 0.1})` and read `config.learner_config_dict["weight"]`.
 
-PPO's method also logs what you read in Chapter 11, such as `vf_explained_var`.
-Yours logs nothing unless you call `self.metrics.log_value((module_id, "a name"), number)`.
+Your method logs nothing, not even `vf_explained_var`, unless you call `self.metrics.log_value((module_id, "a name"), number)`.
 """
 
 
@@ -280,7 +275,7 @@ if passed("masked") and passed("own_loss"):
 
 # %% [markdown]
 r"""
-One seed on one small problem doesn't tell you which loss is better; [Chapter 13](ch13_algorithms.ipynb) shows how to compare.
+One seed on one small problem doesn't tell you which loss is better; see [Chapter 13](ch13_algorithms.ipynb).
 
 ## A learner connector changes the rewards that the learner sees, not the reported return
 
@@ -314,8 +309,7 @@ def greenhouse():
 # %% [markdown]
 r"""
 In Chapter 11, an explained variance near 0 meant that the critic wasn't learning.
-Here, it may mean something else.
-The critic doesn't see the action, and while the policy explores, one observation leads to many different rewards.
+But the critic doesn't see the action, and while the policy explores, one observation leads to many different rewards.
 Even a *perfect* critic, which knows the mean reward for every observation, can't predict those differences.
 
 **Predict:** in the first iteration, the policy chooses amounts almost at random.
@@ -328,7 +322,7 @@ predict("perfect_critic", ...)  # from 0 to 1
 
 # %% tags=["demo"]
 def watch_critic(config, scale=1):
-    """Return the errors (in liters) and explained variances of a critic and of a perfect one, a row per iteration, and the module."""
+    """Return the errors (in liters) and explained variances of a critic and of a perfect one as a table, a row per iteration, and the module."""
     table = []
     with built(config) as algo:
         for _ in range(budget(6, 4)):
@@ -357,13 +351,12 @@ measured("perfect_critic", divided["most"].iloc[0])
 r"""
 At first, even a perfect critic explains little of the variance.
 So compare an explained variance with this ceiling, not with 1, or look at the error.
-With the default limit, the error starts far above that of the perfect critic, because most steps have no gradient, and it comes down as the policy improves.
+In the *default* run, the error starts far above that of the perfect critic, because most steps have no gradient, and it comes down as the policy improves.
 With divided rewards, the critic is close to perfect from the start.
 RLlib's explained variance fluctuates, because it comes from a single minibatch; it even includes the rows that never happened.
 
 Both returns are in liters.
-There's one exception: if `num_env_runners=0` and a batch cuts an episode in two, the EnvRunner and the Learner share the episode, and its first half is divided before RLlib adds up the return.
-Here, every batch holds whole days.
+With `num_env_runners=0`, they wouldn't be if a batch cut an episode in two: the Learner would divide the first part before RLlib adds up the return.
 """
 
 # %%
@@ -379,7 +372,7 @@ r"""
 ## RLlib rescales a continuous action before the environment gets it
 
 Now serve this policy without RLlib, as in Chapter 11.
-The network returns the mean of a normal distribution and the logarithm of its deviation; if an action has several numbers, all means come first.
+The network returns the mean of a normal distribution and the logarithm of its standard deviation; if an action has several numbers, all means come first.
 The best action is the mean.
 
 **Predict:** on the driest, brightest day, the plants need 40 liters.
@@ -392,7 +385,7 @@ predict("network_mean", ...)  # the mean that the network returns
 # %% tags=["demo"]
 dry_and_bright = torch.tensor([[1.0, 1.0]])
 mean, log_deviation = gardener.forward_inference({"obs": dry_and_bright})["action_dist_inputs"][0].tolist()
-print(f"mean {mean:.2f}, logarithm of the deviation {log_deviation:.2f}")
+print(f"mean {mean:.2f}, logarithm of the standard deviation {log_deviation:.2f}")
 measured("network_mean", mean)
 
 # %% [markdown]
@@ -445,7 +438,6 @@ if passed("unsquash"):
 r"""
 ## A policy that sees one observation can't tell whether the pole is falling
 
-So far, every policy has chosen its action from a single observation.
 The third environment is CartPole *without its velocities*: you see that the pole leans, but not whether it's falling.
 Such [partial observability](../docs/glossary.md#partial-observability) is common, and here, only the previous observation is missing.
 You can keep it in two places:
@@ -525,7 +517,7 @@ tune.register_env("two frames", lambda config: gymnasium.wrappers.FrameStackObse
 
 # %% [markdown]
 r"""
-The next cell trains three policies, with one observation, with two stacked ones, and with a state.
+The next cell trains three policies: one sees a single observation, one sees two stacked ones, and one has a state.
 That takes up to a minute.
 
 **Predict:** an episode ends after at most 200 steps.
@@ -548,7 +540,6 @@ if passed("remembers"):
 # %% [markdown]
 r"""
 With one observation, the curve rises at first and then, beyond quick mode, levels off: training can't replace information that isn't in the data.
-The other two policies act on the same pairs of observations.
 When a curve levels off, ask what the policy can *see* before you change the learning rate.
 """
 
@@ -566,7 +557,7 @@ r"""
 
 With `evaluation_interval=2`, RLlib evaluates the policy in every second iteration, and training waits.
 With `evaluation_parallel_to_training=True`, both run at the same time, in separate EnvRunners.
-The catch is that RLlib evaluates the weights from the *start* of that iteration.
+RLlib then evaluates the weights from the *start* of that iteration.
 
 `evaluation_duration` is a number of episodes here.
 With `"auto"`, the evaluation runs for as long as the training iteration does, and that may be too short for a long episode to end.
@@ -600,7 +591,6 @@ By default, an EnvRunner requests one CPU and nothing else, so two of them may s
 
 Write `two_nodes`, which takes a config and returns it with two EnvRunners, one of which must run on `west` and the other on `east`.
 It leaves the other settings unchanged.
-The check starts two actors with the same requests and looks where they run.
 """
 
 
@@ -631,12 +621,12 @@ For learners, there is `custom_resources_per_learner`; for the algorithm's own p
 r"""
 ## Tune continues a trial from its checkpoint, on another node
 
-Long training should survive the loss of its machine, and **Tune** can restart it.
+A long training run should survive the loss of its machine, and **Tune** can restart the run.
 `checkpoint_frequency` is the number of iterations between [checkpoints](../docs/glossary.md#checkpoint), `max_failures` is the number of restarts allowed, and `storage_path` must be a folder that outlives the node, such as a shared disk or a bucket.
 
 The trial below requests a `sim`, so it starts on `west` or `east`.
 
-**Predict:** the trial saves a checkpoint after every second iteration, and the cell kills its node right after the third report.
+**Predict:** the trial saves a checkpoint after every second iteration, and the cell kills the trial's node right after the third report.
 Which iteration is the fourth report about?
 """
 
@@ -664,7 +654,6 @@ if passed("remembers"):
 # %% [markdown]
 r"""
 The last checkpoint was from the second iteration, so the other node trained and reported the third one again.
-With a smaller `checkpoint_frequency`, you lose less work and write more files.
 """
 
 # %%
@@ -680,7 +669,6 @@ r"""
 ## Six numbers show why an algorithm doesn't learn
 
 A colleague has "improved" the courier's config, and now PPO learns nothing, without an error or a warning.
-Instead of guessing, look inside.
 `transcript` builds the algorithm, samples 300 steps, makes the learner's batch, trains for one iteration, and returns six numbers:
 
 | key | what it measures | healthy | otherwise, the fault is |
@@ -692,10 +680,10 @@ Instead of guessing, look inside.
 | `"clamped"` | fraction of steps whose squared critic error is above `vf_clip_param` | at most 0.1 | `"vf_clip_param"` |
 | `"weights moved"` | largest change of any weight | at least 1e-6 | `"lr"` |
 
-There's one exception: if the learner gets other observations, $\log \pi$ differs, too.
+There's one exception: if the learner gets different observations, $\log \pi$ differs, too.
 So blame the module only if `"obs gap"` is healthy.
 
-Write `diagnose`, which takes such a transcript, a dict, and returns a list of all faults.
+Write `diagnose`, which takes such a transcript as a dict and returns a list of the names of all faults.
 """
 
 
@@ -733,7 +721,7 @@ if passed("diagnose") and passed("masked"):
 # %% [markdown]
 r"""
 The colleague's mask worked only when acting.
-A connector had turned costs into gains, ten times as large, "because rewards should be positive".
+A connector had turned costs into gains, ten times as large, "because rewards should be positive."
 That put the critic's errors above `vf_clip_param`, which was back at its default.
 And the learning rate was $10^{-9}$; while the weights stand still, no other fix changes the curve.
 """
@@ -754,9 +742,7 @@ r"""
 ## Traps
 
 - **A `_forward` that differs between acting and learning** makes every ratio wrong.
-- **An explained variance near 0** may be all that a perfect critic could reach.
 - **`STATE_OUT` has no time dimension.**
-- **Learner connectors change rewards silently**: the reported returns don't show it.
 - **A checkpoint on the node's own disk** is lost with the node.
 
 ## Read on

@@ -37,16 +37,14 @@ from coursekit.given.four_page import against
 begin("ch23_self_play")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 torch.set_num_threads(1)  # networks as small as these gain nothing from more
 
 # %% [markdown] tags=["notes"]
 r"""
-The chapter has two halves: first two robots that must agree, then a player that must beat itself.
 If the room has seen Chapter 14 on the same day, make `Bridge` homework.
 Run the chapter in full mode beforehand to get the league's curves, and open the board at the end.
-People play against their own league longer than you'd expect, so leave time for it.
 """
 
 # %% [markdown]
@@ -62,7 +60,7 @@ Three rules are easy to break:
 - When an agent is done, its last observation and reward come together with its flag, and after that, it appears in no dict.
 - `terminateds` and `truncateds` have one more key, `"__all__"`, for the whole episode.
 
-Squares 1 and 2 are on the bridge, square 0 is in front of it, and square 3 is behind it:
+Squares 1 and 2 are on the bridge, square 0 is in front of it, and square 3 is behind it.
 
 1. Action 0 waits, and action 1 moves a robot from square 0 to square 1.
    A robot on the bridge moves one square further, whatever its action.
@@ -119,8 +117,7 @@ check("Bridge", Bridge)
 
 # %% [markdown] tags=["solution"]
 r"""
-Gymnasium's `TimeLimit` doesn't work around a `MultiAgentEnv`, because it would set `truncated` to True where RLlib expects a dict.
-Multi-agent environments count their own steps.
+Gymnasium's `TimeLimit` can't wrap a `MultiAgentEnv`, because it would set `truncated` to True where RLlib expects a dict.
 """
 
 # %% [markdown]
@@ -129,9 +126,8 @@ r"""
 
 A config names the **modules**, which RLlib still calls `policies`.
 Its `policy_mapping_fn` is a function that maps each agent to one of them.
-A natural first idea is one module for both robots, or [parameter sharing](../docs/glossary.md#parameter-sharing): half the weights, and twice the experience.
+A natural first idea is [parameter sharing](../docs/glossary.md#parameter-sharing): one module for both robots, with half the weights and twice the experience.
 
-The callback reads from the environment whether both robots are across.
 """
 
 
@@ -197,16 +193,15 @@ if passed("Bridge"):
 
 # %% [markdown]
 r"""
-If you expected nearly all of them, here's what stands in the way.
 At the start, both robots observe (0, 0), so the module gives both the same probability $p$ of going.
 In each step, both go with probability $p^2$, neither goes with $(1-p)^2$, and exactly one goes with $2p(1-p)$, which is never more than a half.
 With a larger $p$, more of them fall; with a smaller one, they wait longer, and waiting costs.
-They lack a convention, and one module can't hold one, because nothing in its input says which robot it acts for.
+They lack a convention, and a single module can't learn one, because nothing in its input says which robot it acts for.
 
-![With one module, both robots get the same answer; with a mapping, each robot has a module of its own, and one of them learns to wait](../img/ch23_minds.svg)
+![With one module, both robots get the same answer; with a mapping, each robot has its own module, and one of the robots learns to wait](../img/ch23_minds.svg)
 
 Write `two_minds`, which takes a config and returns it with two modules, `"north"` and `"south"`.
-It should fit larger fleets, too: robots have names such as `"north"`, `"north-3"`, and `"south-12"`, and all robots of a side share its module.
+It should work for larger fleets, too: robots have names such as `"north"`, `"north-3"`, and `"south-12"`, and all robots on a side share that side's module.
 """
 
 
@@ -229,7 +224,7 @@ r"""
 An agent keeps its module until the episode ends.
 The function may also read the episode, or choose at random, and that's how self-play in RLlib picks an opponent.
 But it mustn't count its calls: when RLlib cuts an episode into chunks, it calls the function again and ignores the result.
-With `policies_to_train=["north"]`, the south's module would stay as it is.
+With `policies_to_train=["north"]`, the `"south"` module would stay as it is.
 """
 
 # %% [markdown]
@@ -274,8 +269,6 @@ if len(trained) == 2:
 r"""
 With one module and no randomness, the two lines coincide: both robots go and fall, or both wait until the end.
 With two modules, one robot goes first and the other waits for it.
-Chance decided early in training which one goes first, so another seed may reverse the order.
-No rule tells the robots to cooperate: giving way simply pays more than falling.
 
 If the observation said *which* robot it's for, one module could learn both roles, from the experience of both.
 """
@@ -297,12 +290,12 @@ Many multi-agent environments are written for **PettingZoo**, whose parallel API
 | | RLlib's `MultiAgentEnv` | PettingZoo's `ParallelEnv` |
 |---|---|---|
 | spaces of an agent | `observation_spaces[agent]`, a dict | `observation_space(agent)`, a method |
-| agents still in the game | those that get an observation | the list `agents`, which shrinks |
-| end of the episode | `"__all__"` in two of them | `agents` is empty |
+| agents still in the game | those that get an observation and aren't done | the list `agents`, which shrinks |
+| end of the episode | `"__all__"` in both dicts of flags | `agents` is empty |
 
 `ZooBridge` is your bridge with PettingZoo's signatures.
 PettingZoo itself doesn't have to be installed, because RLlib's wrapper calls these methods on any object that has them.
-Games in which agents take turns have another API, AEC, and another wrapper, `PettingZooEnv`.
+Games in which agents take turns use another API, AEC, and another wrapper, `PettingZooEnv`.
 """
 
 # %% tags=["demo"]
@@ -318,9 +311,9 @@ if passed("Bridge"):
 
 # %% [markdown]
 r"""
-The wrapper adds `"__all__"`: true in one dict if every agent *in the dict* has terminated, and in the other if every agent in it has been truncated.
-If one agent terminates in the very step that truncates the other, neither is true.
-RLlib then records *both* as terminated, so the future of the truncated agent counts as worth nothing, and RLlib calls `step` once more, without actions.
+The wrapper adds `"__all__"`, which is True in `terminateds` if every agent *in that dict* has terminated, and in `truncateds` if every agent has been truncated.
+If one agent terminates in the very step that truncates the other, neither is True.
+RLlib then records *both* as terminated, so the truncated agent's future counts for nothing, and RLlib calls `step` once more, without actions.
 If that can happen in your environment, let it truncate one step later, or write a `MultiAgentEnv`.
 """
 
@@ -330,11 +323,10 @@ r"""
 
 Two porters carry a ladder.
 Each observes only the slope under its own feet, a number from −1 to 1, and steps left or right.
-Together they earn a point for each step uphill, plus $9\,s_1 s_2$, whatever they do.
+Together they earn a point for each step uphill and, whatever they do, $9\,s_1 s_2$, where $s_1$ and $s_2$ are the slopes.
 
-A critic that observes one slope can't predict that product, so it ends up in the [advantage](../docs/glossary.md#advantage) as noise.
+A critic that observes one slope can't predict that product, so the product ends up in the [advantage](../docs/glossary.md#advantage) as noise.
 A [centralized critic](../docs/glossary.md#centralized-critic) observes both slopes, but only during training.
-Each policy still acts on its own slope.
 
 ![Two policies observe one slope each; in training, one critic observes both, and later it isn't needed](../img/ch23_critic.svg)
 """
@@ -409,8 +401,7 @@ quiz("critic_at_play", critic_at_play)
 r"""
 ## In self-play, the opponent is always as strong as the player
 
-A good opponent is neither too weak nor too strong.
-In [self-play](../docs/glossary.md#self-play), it's a copy of the player.
+In [self-play](../docs/glossary.md#self-play), the opponent is a copy of the player.
 
 The game is **four in a row**, on five rows and six columns: a disc falls to the lowest free place of its column, and four in a line win.
 A player is a dict of arrays, the weights of a small network.
@@ -429,8 +420,7 @@ draw_board(one_game(untrained, untrained, seed=1), axes).set_title("An untrained
 r"""
 ## A league is a list of references to past versions
 
-To train against more than the latest version, keep the past ones, too.
-An object in the store never changes, so `ray.put` makes a [snapshot](../docs/glossary.md#snapshot) that stays the same while the learner goes on.
+An object in the store never changes, so `ray.put` makes a [snapshot](../docs/glossary.md#snapshot) that stays the same while the learner keeps training.
 A list of references to snapshots is a [league](../docs/glossary.md#league).
 
 ![The learner puts a copy of its player into the object store after each round; matches are tasks that get two refs; their points fill a table, and Elo ratings summarize the table](../img/ch23_league.svg)
@@ -472,7 +462,7 @@ A league of a hundred snapshots has 4,950 pairs, so real leagues let only some o
 r"""
 ## Elo ratings summarize a table in one number per player
 
-An [Elo rating](../docs/glossary.md#elo-rating) is one number per player, and the difference between two ratings predicts how the two will score.
+An [Elo rating](../docs/glossary.md#elo-rating) is one number per player, and the difference between two ratings predicts how the two players will score against each other.
 In each game against j, player i takes on average
 
 $$E_{ij} = \frac{1}{1 + 10^{(R_j - R_i)/400}}$$
@@ -515,7 +505,7 @@ How much of a rating is luck?
 `rating_samples` rates tables that could have come out instead: it samples each pair's fraction of the points from a Beta distribution around the measured one, drawn game included.
 The middle 95% of a player's sampled ratings is its [credible interval](../docs/glossary.md#credible-interval), which is a little too wide if many games were draws.
 
-Whether one player is stronger than another is a question about their *difference*: subtract the two ratings within each sample, and take the interval of that.
+Whether one player is stronger than another is a question about their *difference*: subtract the two ratings within each sample, and take the interval of these differences.
 If it contains 0, you don't know yet.
 """
 
@@ -587,7 +577,7 @@ measured("against_28", "it wins" if gains[30, 28] > 0.05 else "it loses" if gain
 r"""
 It loses.
 On the right, each snapshot beats the one before it and loses to the one before that: the league goes in circles, and every round looks like progress.
-On the left, the circle shrinks toward a third for each action, where no past snapshot can win.
+On the left, the snapshots approach a probability of 1/3 for each action, which no opponent can beat on average.
 Responding to the average of the past is called [fictitious play](../docs/glossary.md#fictitious-play).
 """
 
@@ -613,7 +603,7 @@ Write `beats_its_past`, which takes a seed and a number of rounds, trains a leag
 All random choices, and the seeds for `play_against`, come from one NumPy generator with this seed.
 
 The check trains for four rounds, from up to three seeds, and takes up to half a minute.
-Some opponents must be older than the latest snapshot, the same seed must lead to the same league, and for one of the seeds, the last snapshot must take an average of 62% of the points from the earlier ones.
+Some opponents must be older than the latest snapshot, the same seed must lead to the same league, and for one of the seeds, the last snapshot must take at least 62% of the points, on average, from the earlier ones.
 """
 
 # %%
@@ -648,8 +638,7 @@ check("beats_its_past", beats_its_past)
 
 # %% [markdown] tags=["solution"]
 r"""
-Half of the games are against the latest snapshot, because the strongest opponent teaches the most.
-The other half keep the player good at what it has already learned.
+Half of the games are against the latest snapshot, because a strong opponent teaches the most.
 AlphaStar's league is more selective: it more often samples the opponents that the player loses to.
 """
 
@@ -660,7 +649,6 @@ Then the last snapshot of each plays against all of its predecessors.
 This takes a minute or two.
 
 **Predict:** in the second league, what's the smallest percentage of the points that the last snapshot takes from any predecessor?
-Two equal players take about 50% each.
 """
 
 # %% tags=["demo"]
@@ -698,12 +686,11 @@ if passed("beats_its_past"):
 
 # %% [markdown]
 r"""
-You might expect that the older a snapshot is, the easier it is to beat.
 Where a line dips in the middle, the player has forgotten how to beat opponents that it once beat, because they no longer meet.
-In our runs of 24 rounds, the league that meets only the latest snapshot dipped deeper, though not equally deep for every seed; quick mode's four rounds are too few.
+In our runs of 24 rounds, the second league's line dipped lower, by an amount that depends on the seed; quick mode's four rounds are too few to show it.
 
 Is the last snapshot the best one, then?
-Let seven of them play one another:
+Let seven of your snapshots play one another:
 """
 
 # %% tags=["demo"]
@@ -724,7 +711,6 @@ if passed("beats_its_past") and passed("league") and passed("elo"):
 
 # %% [markdown]
 r"""
-Sometimes the last snapshot is the best.
 If the interval of the difference contains 0, chance may have put the leader ahead.
 You also picked the leader *because* it did well in these games, so let the best two play again.
 Keep the whole league, and choose the snapshot to ship by its games, not by its age.
@@ -748,8 +734,7 @@ if passed("beats_its_past"):
 
 # %% [markdown]
 r"""
-A player never looks ahead.
-Its inputs include how full each line is, but it blocks a line only if it has learned to.
+A player's inputs include how full each line is, but it blocks a line only if it has learned to.
 
 ## RLlib has the parts of a league
 
@@ -778,10 +763,8 @@ r"""
 ## Traps
 
 - **A robot that has left** must not appear in any dict again, and both dicts of flags need `"__all__"` in every step.
-- **If two agents observe the same,** one module gives both the same answer.
 - **A list that holds the learner's own arrays** holds the latest player N times; `ray.put` makes a copy.
-- **If the same player always moves first,** the result favors it.
-- **Without the interval of their difference,** the order of two players may be luck.
+- **The order of two players** may be luck: look at the interval of their difference.
 - **Progress against yourself** may be a circle, so play against old snapshots, too.
 
 ## Read on

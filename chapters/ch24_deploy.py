@@ -94,7 +94,7 @@ This tells the autoscaler which [node types](../docs/glossary.md#node-type) it m
 The `ray stop` before it does no harm here, because nothing else runs on a rented machine.
 If a machine has no Ray, the default `setup_commands` install a nightly build, so write your own, with the version that you use.
 
-**Predict:** how many of these five mistakes does the validation refuse?
+**Predict:** how many of these five mistakes does the validation catch?
 
 - `head_node_type: haed`, which isn't a node type in the file
 - `max_workers: two`
@@ -126,9 +126,9 @@ measured("mistakes_refused", sum(outcome != "accepted" for outcome in outcomes.v
 
 # %% [markdown]
 r"""
-It refuses three, those with a wrong name or a wrong type in the general fields.
+It catches three: those with a wrong name or a wrong type in the general fields.
 Everything under `node_config` goes to the cloud unchecked.
-`ray up` does look the machine type up at AWS, but if it isn't there, it only warns.
+`ray up` does look up the machine type at AWS, but only warns if AWS doesn't have it.
 The top-level `min_workers`, which older versions used, is silently dropped, so set it per node type.
 
 Write `cluster_yaml`, which returns the text of a file that you could use.
@@ -255,7 +255,7 @@ You need two changes:
 - Set `RAY_AUTH_MODE=token` in the command that starts a worker.
   A head that finds a token enables tokens by itself, but a node that joins doesn't.
 
-Start commands of your own replace the defaults, so write them in full:
+Your start commands replace the defaults, so write them in full:
 
     head_start_ray_commands:
       - ray stop
@@ -299,7 +299,7 @@ check("bring_up", bring_up)
 
 # %% [markdown] tags=["solution"]
 r"""
-The line `echo "export RAY_AUTH_MODE=token" >> ~/.bashrc` in `setup_commands` works, too, because every login reads that file, but each further `ray up` adds the line again.
+The line `echo "export RAY_AUTH_MODE=token" >> ~/.bashrc` in `setup_commands` works, too, because every login reads that file, but the line is added again whenever the setup commands run again.
 The head passes the `file_mounts` on, so the workers get the token from the head, not from you.
 The head's own `ray start` would find the token without the variable, but with it, the command fails if the file is missing.
 """
@@ -332,7 +332,7 @@ else:
         given.on_two_machines(laptop)  # ray up
         print(f"the head is up after {time.perf_counter() - began:.0f} s")
         up = given.nodes_up(laptop, 2)  # ray exec cluster.yaml "ray status"
-        print(f"the worker {'' if up else 'is not there '}after {time.perf_counter() - began:.0f} s")
+        print(f"the worker {'is up ' if up else 'is not there '}after {time.perf_counter() - began:.0f} s")
         print(given.own_lines(laptop.run(given.WHERE)))  # ray rsync-up, ray exec
         laptop.run("ray down --yes cluster.yaml")
 
@@ -341,7 +341,7 @@ r"""
 The cell can't use `ray attach`, which is `ray exec` with the command `$SHELL` and waits for you to type.
 Three things to know about Ray 2.60:
 
-- `ray up` enables version 2 of the autoscaler, which starts no workers on machines of your own.
+- `ray up` enables version 2 of the autoscaler, which starts no workers on your own machines.
   `RAY_UP_enable_autoscaler_v2=0 ray up …` selects version 1, as our cells do.
 - With `provider: local`, `ray down` runs `ray stop` only on the head.
   The workers' raylets exit after about a minute without the GCS.
@@ -366,7 +366,7 @@ To see which ports a cluster needs, start a head and list the ports on which its
 """
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 cluster = OwnCluster(metrics=True)
 given.use(cluster)  # the check below reads this head's ports, too
 began = time.perf_counter()
@@ -409,8 +409,8 @@ A rule needs a number, so set them with these options of `ray start`:
 | `metrics` of the head | no option; 44217 and 44227 | Prometheus |
 
 The address says which machines can reach a port.
-`127.…` and `::1` accept connections only from their own machine, so these ports need no rule.
-`0.0.0.0` and `::` accept them from every network that the machine is in.
+Ports on `127.…` and `::1` accept connections only from their own machine, so they need no rule.
+Ports on `0.0.0.0` and `::` accept them from every network that the machine is on.
 
 Write `firewall`, which takes the sockets of one node and the range of worker ports, and returns the ports to open to the other nodes and to you.
 Tomorrow's workers will listen on other ports in the range, so open all of it.
@@ -422,7 +422,7 @@ Open no port for `metrics`, the topic of the next section, or for `other`, which
 def firewall(sockets, lowest, highest):
     """Return {"nodes": ports, "you": ports}: lists of the ports to open to the other nodes and to you, in any order.
 
-    Each socket is a dictionary with "process", "address" and "port". Workers use the ports from `lowest` to
+    Each socket is a dictionary with "process", "address", and "port". Workers use the ports from `lowest` to
     `highest`, both included. Leave out ports that only their own machine can reach.
     """
     ### BEGIN SOLUTION
@@ -472,7 +472,7 @@ r"""
 
 Every node serves its metrics over HTTP (Chapter 19), by default on a random port.
 Prometheus, which collects them, needs the current list of addresses.
-The head keeps one for [service discovery](../docs/glossary.md#service-discovery), in the file `prom_metrics_service_discovery.json` of the session's folder and over HTTP:
+For [service discovery](../docs/glossary.md#service-discovery), the head writes this list to `prom_metrics_service_discovery.json` in the session's folder and serves it over HTTP:
 """
 
 # %% tags=["demo"]
@@ -520,14 +520,14 @@ cluster.stop()
 r"""
 ## On Kubernetes, you describe the cluster and KubeRay maintains it
 
-An administrator of the Kubernetes cluster installs the operator of [KubeRay](../docs/glossary.md#kuberay) once, for example with the package manager Helm:
+An administrator of the Kubernetes cluster installs the [KubeRay](../docs/glossary.md#kuberay) operator once, for example with the package manager Helm:
 
     helm repo add kuberay https://ray-project.github.io/kuberay-helm/
     helm install kuberay-operator kuberay/kuberay-operator
 
 This adds new kinds of objects to Kubernetes.
 You describe one in a [manifest](../docs/glossary.md#manifest) and submit it with `kubectl apply -f`.
-The operator then starts, replaces, and removes [pods](../docs/glossary.md#pod), one per Ray node:
+The operator then starts, replaces, and removes [pods](../docs/glossary.md#pod), one per Ray node, for objects such as these:
 
 - A **RayCluster** is a head and groups of workers.
 - A **RayJob** is a RayCluster and a job that runs on it.
@@ -560,7 +560,7 @@ spec:
 
 # %% tags=["demo"]
 fields = pandas.DataFrame(check_fields(ray_cluster))
-print(len(fields), "fields,", (fields.finding != "").sum(), "findings; these are all except the inside of the pods:")
+print(len(fields), "fields,", (fields.finding != "").sum(), "findings; here are all fields except those inside the pods:")
 fields[~fields.field.str.contains(r"\.template\.")].reset_index(drop=True)
 
 # %% [markdown]
@@ -601,7 +601,7 @@ On a real cluster, `kubectl apply --dry-run=server -f job.yaml` finds such mista
 | nodes are added by | you | the autoscaler | the operator, when the autoscaler requests pods |
 | use it for | two machines under a desk, Slurm, tests | a cloud account without Kubernetes | everything, if you have Kubernetes |
 
-Write `rayjob`, which returns the manifest of a job with a cluster of its own.
+Write `rayjob`, which returns the manifest of a job with its own cluster.
 The head runs no tasks: it has `num-cpus: "0"`.
 All containers use the image `rayproject/ray:VERSION`, `rayVersion` names the same version, and tokens are enabled.
 Workers start only when there is demand, and the cluster is deleted when the job ends.
@@ -647,7 +647,7 @@ With a smaller request, Kubernetes may place more pods on a machine than it has 
 
 # %% [markdown] tags=["notes"]
 r"""
-If somebody has a Kubernetes cluster with KubeRay, `kubectl explain rayjob.spec --recursive` prints the table of its version.
+If somebody has a Kubernetes cluster with KubeRay, `kubectl explain rayjob.spec --recursive` prints the fields of the version installed there.
 """
 
 # %% [markdown]
@@ -660,7 +660,7 @@ If you change the cluster, for example its image, the operator by default starts
 
 By default, the GCS keeps its tables in memory (Chapter 5).
 If the head pod dies, the new one doesn't know the old workers and terminates them, and your actors with them.
-With `gcsFaultToleranceOptions: {redisAddress: "redis:6379"}` in the RayCluster's `spec`, the GCS keeps them in a Redis instance that you run.
+With `gcsFaultToleranceOptions: {redisAddress: "redis:6379"}` in the RayCluster's `spec`, the GCS keeps its tables in a Redis instance that you run.
 Actors on the workers then survive, but a driver on the head is still lost.
 """
 
@@ -701,8 +701,8 @@ r"""
 The autoscaler rents a node when work is pending, and returns it after the [idle timeout](../docs/glossary.md#idle-timeout): by default, five minutes with the launcher (`idle_timeout_minutes`) and one minute with KubeRay (`idleTimeoutSeconds`).
 A short timeout saves money, but more jobs have to wait for a new node.
 
-`given.cost_of_a_day` simulates forty jobs of about four minutes at random times over ten hours, each on a node of its own.
-A new node takes a minute to boot, and then as long as your head took above.
+`given.cost_of_a_day` simulates forty jobs of about four minutes at random times over ten hours, with one job per node at a time.
+A new node takes a minute to boot, plus the time that your head took to start above.
 You pay 0.40 per hour for a node, from the moment it's rented until it's returned.
 
 **Predict:** how many times as much does the day cost with an idle timeout of 60 minutes as with one of 1 minute?
@@ -729,7 +729,7 @@ r"""
 The factor is far below 60: while a node waits, you pay until its next job arrives, and for no longer than the timeout.
 Which point on the curve is best depends on what your waiting time is worth.
 
-The plot leaves out other costs:
+The plot leaves out other things that affect the cost:
 
 - The head runs all day, and disks and network traffic are billed separately.
 - Spot instances cost less, but only workers whose tasks can be retried (Chapter 5) should run on them.
@@ -758,12 +758,12 @@ r"""
 
 - **The top of a cloud's `cluster.yaml`:** `max_workers` is 2 by default, and `min_workers` is dropped.
 - **`export` in a setup command:** the variable isn't set in the next command.
-- **`ray up` on a shared machine:** `ray stop` can kill other people's Rays, too.
+- **`ray up` on a shared machine:** `ray stop` can kill other people's Ray processes, too.
 - **Random ports:** no firewall rule fits them, so set every port on every node.
 
 ## Read on
 
-- Ray's documentation: [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html), [machines of your own](https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html), [Slurm](https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html), [ports](https://docs.ray.io/en/latest/ray-core/configure.html#ports-configurations), [metrics](https://docs.ray.io/en/latest/cluster/metrics.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
+- Ray's documentation: [cluster.yaml](https://docs.ray.io/en/latest/cluster/vms/references/ray-cluster-configuration.html), [your own machines](https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html), [Slurm](https://docs.ray.io/en/latest/cluster/vms/user-guides/community/slurm.html), [ports](https://docs.ray.io/en/latest/ray-core/configure.html#ports-configurations), [metrics](https://docs.ray.io/en/latest/cluster/metrics.html), [token authentication](https://docs.ray.io/en/latest/ray-security/token-auth.html).
 - Ray's [issue 57153](https://github.com/ray-project/ray/issues/57153): version 2 of the autoscaler and `provider: local`.
 - KubeRay's [API reference](https://github.com/ray-project/kuberay/blob/v1.6.2/docs/reference/api.md) for release 1.6.2, which our table of fields comes from, and its guides to [RayJob](https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html), [RayService](https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/rayservice.html), and [GCS fault tolerance](https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/kuberay-gcs-ft.html).
 - [Old names](../docs/old_names.md).

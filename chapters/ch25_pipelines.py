@@ -35,7 +35,7 @@ from coursekit.given.folders import new_folder
 begin("ch25_pipelines")
 
 # %% tags=["demo"]
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 warm_up(2)
 news = keep_news_of_deaths()  # you're about to kill processes; Ray's reports go into this list
@@ -227,7 +227,7 @@ if passed("delivery_guarantee"):
 r"""
 ![A death between the effect and the checkpoint: with the checkpoint first, the effect is lost; with the effect first, it happens twice; with a key, the receiver recognizes the duplicate](../img/ch25_promises.svg)
 
-Only one: the order of effect and checkpoint alone can't close the gap between them.
+Only one way does, because the order of effect and checkpoint can't by itself close the gap between them.
 With the checkpoint first, a death in the gap loses the email.
 With the email first, a death in the gap sends it again.
 The third way *sends* the email again, too, but the receiver recognizes the duplicate by its [idempotency key](../docs/glossary.md#idempotency-key).
@@ -261,7 +261,7 @@ So save both in one file, with an [atomic rename](../docs/glossary.md#atomic-ren
 Write `publish_once`, which takes the registry's path, a key, and a policy, and returns the policy's version.
 The registry is a list in JSON, with the latest version last: `[{"key": "night1-publish", "version": 1, "policy": [0.2, ...]}, ...]`.
 At first, the file doesn't exist.
-The check kills the process whenever it has opened a file for writing, or renamed or removed one, and then makes the same call again.
+The check kills the process at different moments (just after it has opened a file for writing, or renamed or removed one) and then makes the same call again.
 """
 
 
@@ -293,7 +293,7 @@ check("publish_once", publish_once)
 # %% [markdown] tags=["solution"]
 r"""
 A database does the same with a unique key and a transaction, and it also handles two senders at once.
-Our file doesn't: both would read the same list, and the second rename would drop the first one's version.
+Our file doesn't: both would read the same list, and the second rename would drop the version that the first rename added.
 Payment services accept such a key with each payment, but many forget it after a while, often a day, and then a repeat counts again.
 """
 
@@ -357,7 +357,7 @@ check("durable_pipeline", durable_pipeline)
 
 # %% [markdown] tags=["solution"]
 r"""
-A power failure takes the operating system along.
+A power failure stops the operating system, too.
 To survive it, call `os.fsync` on the file before the rename, and on the folder after it.
 On a cluster, the folder must be on storage that all nodes can reach.
 In an object store such as S3, you need no rename, because an upload appears whole or not at all.
@@ -460,7 +460,7 @@ if passed("durable_pipeline") and passed("publish_once"):
 r"""
 Now a worker process runs the pipeline.
 When it dies, Ray runs the task again, on another node if necessary, and the checkpoints do the rest.
-If a step *raises*, the task fails, as Chapter 5 explains; fix the cause, and launch the task with the same run again.
+If a step *raises*, the task fails, as Chapter 5 explains; fix the cause, and launch the task again with the same run name.
 """
 
 # %% [markdown]
@@ -519,7 +519,7 @@ r"""
 ## Exactly-once guarantees end where the system ends
 
 If you have many pipelines, use a [workflow system](../docs/glossary.md#workflow-system), and let its steps submit Ray jobs.
-The documentation of four systems said at the time of writing:
+The documentation of four systems, in November 2026:
 
 | system | how many times a step runs | left to you |
 |---|---|---|
@@ -575,7 +575,7 @@ r"""
 - **Two drivers of one run** both call its steps.
   A lock keeps the second driver out.
   A [lease](../docs/glossary.md#lease) can expire while the first driver only hangs, so the receiver must also refuse any [fencing token](../docs/glossary.md#fencing-token) lower than the highest that it has seen.
-- **A step with its own random numbers** returns another value in the second attempt, while its effect comes from the first.
+- **A step whose random numbers don't come from its key** returns another value in the second attempt, while its effect comes from the first.
 
 ## Read on
 

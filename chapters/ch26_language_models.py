@@ -36,7 +36,7 @@ from coursekit.given.sorter import DIGITS, END, PAD, Block, Transformer, random_
 begin("ch26_language_models")
 
 # %%
-ray.shutdown()  # ends a Ray that already runs here: its references and actors are gone
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 torch.set_num_threads(1)  # the model is tiny, and the rollout workers need the other core
 warm_up(2)
@@ -44,7 +44,7 @@ warm_up(2)
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans 115 minutes, with `hacked` as homework.
-If you have only eighty minutes, give `generate` away, and let pairs write `train_grpo`.
+If you have only eighty minutes, show the solution of `generate`, and let pairs write `train_grpo`.
 Learners who know PPO recognize most of `grpo_loss`, so spend the time that you gain on reward hacking, which is what a class remembers.
 """
 
@@ -88,7 +88,6 @@ print(f"loss of the first step: {losses[0]:.2f}, of the last: {losses[-1]:.2f}")
 # %% [markdown]
 r"""
 The loss is a mean over single tokens, so it doesn't answer the question.
-You'll see the answer once the model can generate.
 
 ## A KV cache saves reading the text again
 
@@ -103,7 +102,7 @@ This is the [**KV cache**](../docs/glossary.md#kv-cache), `past` in the code abo
 `logits[:, -1]` are the logits of the next token.
 
 Write `generate`, which takes B prompts and generates one completion for each.
-It processes them as one batch, which costs far less than running them one by one.
+It processes them as one batch.
 
 - Sample each token from the softmax of the logits, using `rng`, and record $\log \pi$ of the sampled token.
 - A completion ends with END, the period, which counts as its last token.
@@ -137,8 +136,7 @@ check("generate", generate)
 
 # %% [markdown] tags=["solution"]
 r"""
-Rows that have ended still cost time, because the model reads their PAD along with the other rows.
-vLLM and SGLang, the inference engines of the large frameworks, give the slot of a finished row to the next prompt.
+Rows that have ended still cost time.
 """
 
 # %%
@@ -180,7 +178,6 @@ quiz("what_a_cache_saves", what_a_cache_saves)
 r"""
 ## The longest completion delays the whole batch
 
-A batch is done when its last completion has ended.
 
 **Predict:** every correct completion has six tokens.
 How many tokens does the longest of 512 completions have, if the limit is 16?
@@ -201,17 +198,16 @@ if passed("generate"):
 
 # %% [markdown]
 r"""
-A few completions run to the limit, and the whole batch waits for them.
+A few completions run to the limit.
 With large models, lengths range from a hundred tokens to ten thousand and more.
-So programs limit the length, as ours does, and use [continuous batching](../docs/glossary.md#continuous-batching): a new prompt takes the slot of a finished completion.
+So programs limit the length, as ours does, and inference engines such as vLLM and SGLang use [continuous batching](../docs/glossary.md#continuous-batching): a new prompt takes the slot of a finished completion.
 """
 
 # %% [markdown]
 r"""
 ## GRPO compares completions within a group, without a critic
 
-From now on, the model learns from its own completions.
-It no longer sees correct ones, only a reward: 1 for a correct completion and 0 for a wrong one.
+From now on, the model learns only from a reward for each of its own completions: 1 if it's correct, and 0 if it's wrong.
 If a program can check the completion, as in sorting, mathematics, or code with tests, the reward is called *verifiable* ([RLVR](../docs/glossary.md#rlvr)).
 
 PPO needs a critic to tell how much better than expected a completion was.
@@ -241,7 +237,6 @@ check("group_advantage", group_advantage)
 
 # %% [markdown] tags=["solution"]
 r"""
-If all rewards of a group are equal, the numerator is 0, and the small number in the denominator keeps the quotient at 0.
 A test for a deviation of exactly 0 isn't enough: six rewards of 0.1 have a deviation of about $10^{-17}$, because their mean is rounded, and their advantages come out near 1.
 If one of sixteen completions is correct, its advantage is near 4, so rare successes have a large weight.
 """
@@ -348,8 +343,7 @@ def learn(model, reference, optimizer, batch):
 r"""
 ## Code that checks a completion may hang
 
-If a completion is a program, the check must *run* it, and some programs never end or catch every interrupt.
-So workers compute the rewards under a time limit.
+If a completion is a program, the check must *run* it, and some programs never end, and some catch every interrupt.
 
 Write `reward_workers`, which takes a function `verify(prompt, completion)` that returns a number, a list `batches`, and a limit in `seconds`.
 Each batch is a list of (prompt, completion) pairs.
@@ -466,7 +460,7 @@ def minibatches(batch, rng):
 
 
 def report(version, batch, rewards, learned):
-    """Return one point of a curve: how many versions older the batch is, means over it, and how the last step went."""
+    """Return one point of a curve: how many versions old the batch is, means over it, and how the last step went."""
     pairs, tokens = pairs_of(batch), (batch["completions"] != PAD).sum()
     point = {"lag": version - float(batch["version"].float().mean()), "reward": float(np.mean(rewards))}
     point |= {"exact": np.mean([exact(*pair) for pair in pairs]), "entropy": float(-batch["logp"].sum() / tokens)}
@@ -485,8 +479,7 @@ Then, in each iteration:
 4. Call `learn` on each minibatch, and append `report(version, batch, rewards, learned)` to `curve`, where `learned` is what the last `learn` returned.
 
 The check's model sorts, badly, by a secret order of the digits, and the check rewards only that order.
-Every completion also earns a bonus, the first three digits of its prompt read as a number, which cancels out within a group.
-With up to three seeds, the check may take more than 20 seconds.
+The check tries up to three seeds, so it may take more than 20 seconds.
 """
 
 
@@ -520,7 +513,6 @@ check("train_grpo", train_grpo)
 # %% [markdown] tags=["solution"]
 r"""
 The optimizer updates only `model`, so `reference` stays as it was.
-Compute the advantages before you split the batch: a shuffled minibatch holds parts of many groups.
 """
 
 # %% [markdown]
@@ -625,15 +617,15 @@ There are two common remedies:
 - [Truncated importance sampling](../docs/glossary.md#truncated-importance-sampling) multiplies a token's loss by a ratio, cut off at a constant: the token's probability in the learner before its first step, divided by the one in the rollout worker.
   It also corrects the *mismatch* of two engines, which compute slightly different $\log \pi$ from the same weights.
 
-Programs also limit the staleness, and drop or wait for whatever is older, which is why your workers record the version.
+Programs also limit the staleness: they drop batches that are too old, or make the rollout workers wait, so your workers record the version.
 """
 
 # %% [markdown]
 r"""
 ## Colocated roles take turns, and disaggregated roles overlap
 
-Generation and learning can take turns on the same devices ([**colocated**](../docs/glossary.md#colocated)) or run at the same time, each on its own (**disaggregated**).
-Both are [placement groups](../docs/glossary.md#placement-group) (Chapter 4); here, a bundle of one CPU stands for a set of GPUs.
+Generation and learning can take turns on the same devices ([**colocated**](../docs/glossary.md#colocated)) or run at the same time, each on its own devices (**disaggregated**).
+Either way, a [placement group](../docs/glossary.md#placement-group) (Chapter 4) reserves the devices; here, a bundle of one CPU stands for a set of GPUs.
 
 If generation and learning take turns, each sits idle while the other runs, and a batch is stale only by the optimizer steps since the iteration began.
 If they run at the same time, the rollout worker generates the next batch while the learner learns from the last one.
@@ -674,7 +666,7 @@ def timed(worker, learner, iterations, ahead):
 
 # %%
 def in_bundles(bundles, iterations):
-    """Return what `timed` does for a rollout worker in the first bundle and a learner in the last."""
+    """Return what `timed` returns for a rollout worker in the first bundle and a learner in the last."""
     group = placement_group([{"CPU": 1}] * bundles)
     places = [PlacementGroupSchedulingStrategy(group, index) for index in (0, bundles - 1)]
     kinds = zip([RolloutWorker, Learner], places, strict=True)
@@ -707,7 +699,6 @@ r"""
 
 A reward that is easy to write is easy to cheat.
 Suppose you reward every completion that looks sorted: its digits come from the prompt, they never fall, and it ends with a period.
-Every correct completion earns 1, so what could go wrong?
 
 **Predict:** a correct completion has six tokens.
 How many tokens do the completions have on average after 40 iterations (10 in quick mode) with this reward?
@@ -739,7 +730,6 @@ This is **reward hacking**, and only a second measure, which you don't reward, s
 
 Try to cheat a reward *before* you train with it.
 Write `hacked`, which takes a reward and a prompt of four digits, and returns a list of wrong completions that earn at least as much as the correct one.
-If the reward has no loophole, the list is empty.
 
 For the check's rewards, it's enough to try completions of at most five symbols, and the correct completion with something after it.
 """
@@ -762,7 +752,7 @@ check("hacked", hacked)
 
 # %% [markdown] tags=["solution"]
 r"""
-The reward without a loophole is `exact`, which compares the whole completion with the only correct one.
+`exact` has no loophole, because it accepts only the one correct completion.
 If there's no single correct completion, close the loopholes that you know, measure something besides the reward, and read completions during training.
 The KL penalty helps, too, because it makes it expensive to move far from the reference.
 """
@@ -785,7 +775,7 @@ quiz("a_reward_that_rises", a_reward_that_rises)
 r"""
 ## verl and OpenRLHF have your parts, under other names
 
-These are the names in the source of verl 0.9.1 and OpenRLHF 0.11.2, both from September 2026.
+These names are from the releases of September 2026.
 Expect others in other versions: verl's older `RayPPOTrainer` is deprecated, and OpenRLHF's `--vllm_num_engines` is now `--vllm.num_engines`.
 
 | yours | verl 0.9.1 | OpenRLHF 0.11.2 |
@@ -801,7 +791,7 @@ Expect others in other versions: verl's older `RayPPOTrainer` is deprecated, and
 | a limit on staleness | `max_off_policy_threshold` | `--train.async_queue_size` |
 
 They add scale: a model sharded across many GPUs, weights that move from GPU to GPU instead of through an object store, and fast inference engines.
-The loop is yours.
+The loop is the same as yours.
 """
 
 # %% tags=["demo"]
@@ -820,12 +810,9 @@ r"""
 
 - **`logp` comes from the weights that generated the tokens.**
   If you recompute it at each step, every ratio is 1.
-  By default, verl 0.9.1 recomputes it *once*, before the first step, because its inference and training engines compute slightly different values.
+  By default, verl 0.9.1 recomputes it *once*, before the first step, because of the mismatch of its engines.
 - **Padding doesn't count**: not in the loss, not in the lengths, and not in `logp`.
 - **A group stays together** until its advantages are computed; shuffle afterward.
-- **A group with equal rewards** divides 0 by 0, or by a deviation of $10^{-17}$.
-- **A rising reward** proves nothing.
-  Measure something that you don't reward.
 
 ## Read on
 

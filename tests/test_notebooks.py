@@ -20,7 +20,7 @@ ORDINARY = [
 SAYS = {  # a line that a solved chapter prints on every machine, since its text relies on it
     "ch19_operate": r"^saver: hung, in save\nreport: waiting, in write$",
     "ch18_serve": r"^during the update 0 of \d+ requests failed$",
-    "ch21_learners": r"^equal bit by bit: True$",
+    "ch21_learners": r"^bitwise equal: True$",
 }
 
 

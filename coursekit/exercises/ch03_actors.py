@@ -140,7 +140,7 @@ def _ended_before_a_call(tasks: list[dict]) -> int:
     minutes=8,
     needs={"CPU": 4},
     hints=[
-        "What can the actor say before the first offer? It can't say that the best score is 0.",
+        "What can `best` return before the first offer? A score of 0 would be wrong.",
         "Keep the score and what was found with it in one tuple, because they always change together.",
     ],
 )
@@ -163,7 +163,9 @@ def BestSoFar(answer: Answer, rng: Generator) -> None:
             f"`offer` returned {seen['answers']}: it must return True for a score higher than all before it, and False otherwise.",
         )
         bests, best_so_far = seen["bests"], [offers[i] for i in (0, 0, 2, 2, 2)]
-        expect_equal(bests, best_so_far, f"`best()` returned {bests}, which isn't the best offer so far each time.")
+        expect_equal(
+            bests, best_so_far, f"`best()` returned {bests}: after each offer, it must return the best one so far."
+        )
     _judge_many_offers(answer, -rng.permutation(_distinct(rng, 12, 1000)).astype(float))
 
 
@@ -233,9 +235,9 @@ def _judge_scores(got: Any, want: dict) -> None:
     expect(not missing, f"The dict has no score for the seeds {missing}.")
     expect(
         not odd,
-        f"The dict has scores for the seeds {odd}, which this tournament didn't have. Each tournament needs a dict of its own.",
+        f"The dict has scores for the seeds {odd}, which this tournament didn't have. Each tournament needs a new dict.",
     )
-    expect_equal(got, want, f"The scores came back as {got}, and not every score is that of its seed.")
+    expect_equal(got, want, f"The scores came back as {got}: at least one of them isn't the score of its seed.")
 
 
 @exercise(
@@ -244,8 +246,8 @@ def _judge_scores(got: Any, want: dict) -> None:
     needs={"CPU": 4},
     hints=[
         "When a call arrives and the batch isn't full yet, how can the call wait without blocking the event loop?",
-        "Create a future with `asyncio.get_running_loop().create_future()`, which `flush` gives its result. "
-        "`await asyncio.wait([future], timeout=seconds)` waits for that, or until the time is up.",
+        "Create a future with `asyncio.get_running_loop().create_future()`; later, `flush` gives it a result. "
+        "`await asyncio.wait([future], timeout=seconds)` waits until the future has a result, or until the time is up.",
         "Append (x, future) to `self.waiting`. If `self.size` calls are waiting now, flush. Then wait for at most "
         "`self.patience` seconds. If `future.done()` is still False, flush. Return `future.result()`.",
     ],
@@ -271,7 +273,7 @@ def _judge_full_batches(answer: Answer, xs: list[int], size: int) -> None:
         _expect_none_missing(sum(not came for came, _ in got))
         answers = _own_answers([one for _, one in got], xs)
         sizes = list({number: length for _, length, number in answers}.values())
-        expect_equal(sizes, [size] * 2, f"The model was called with batches of {sizes}.")
+        expect_equal(sizes, [size] * 2, f"The model was called with batches of these sizes: {sizes}.")
 
 
 def _expect_none_missing(missing: int) -> None:
@@ -384,7 +386,7 @@ def _judge_marks(moved: np.ndarray, steps: int) -> None:
     expect_close(
         arrived,
         [steps] * len(arrived),
-        f"Each worker computes {steps} gradients; {arrived} of them are in the weights.",
+        f"Each worker computes {steps} gradients; worker by worker, {arrived} of them are in the weights.",
     )
     expect(
         not stale.any(),

@@ -55,7 +55,7 @@ def _judge_fractions(found: list[tuple[float, float, bool, str | None] | None], 
         "Some of the tasks held a CPU, which nothing here needs. By default, a task holds one, even if it requests a GPU.",
     )
     tasks = len({where for *_, where in notes})
-    expect(tasks == samplers + 1, "Several calls ran in the same task. Give each call a task of its own.")
+    expect(tasks == samplers + 1, "Several calls ran in the same task. Give each call its own task.")
     expect(
         all(met for _, _, met, _ in notes),
         "The learner and the samplers never all ran at the same time. Launch all of them before you wait for any result.",
@@ -136,7 +136,7 @@ def _judge_on_ray(answer: Answer, request: dict) -> None:
     expect_equal(
         sorted(seen["said"]),
         ran,
-        f"Your answer is right for the made-up nodes, but on this cluster, Ray runs a task with {request} on other nodes than those on your list.",
+        f"Your answer is right for the made-up nodes, but on this cluster, Ray runs a task with {request} on nodes other than those on your list.",
     )
 
 
@@ -191,7 +191,7 @@ def _judge_simulations(found: list[tuple[str | None, float, bool] | None]) -> No
     held = max((licenses for _, licenses, _ in notes), key=lambda licenses: abs(licenses - 1))
     expect(held == 1, f"Each simulation must hold exactly one license. One of yours held {held:g}.")
     tasks = len({task for task, _, _ in notes})
-    expect(tasks == inputs, f"The {inputs} inputs were simulated in {tasks} tasks. Give each input a task of its own.")
+    expect(tasks == inputs, f"The {inputs} inputs were simulated in {tasks} tasks. Give each input its own task.")
     expect(
         all(met for _, _, met in notes),
         "No simulation of the second team started while the first team was at work, so the teams ran one after the other.",
@@ -381,7 +381,7 @@ question(
     a) PACK, because workers that are close together are faster.
         That's true for workers that exchange data, and these exchange none. And if PACK puts them all on one node, the loss of that node kills all of them.
     *b) SPREAD, or STRICT_SPREAD if there must be only one worker per node.
-        Right. They exchange nothing, so distance costs nothing. Each gets a disk of its own, and the loss of a node stops only one of them.
+        Right. They exchange nothing, so distance costs nothing. With enough nodes, each gets its own disk, and the loss of a node stops only one of them.
     c) STRICT_PACK: all on one node, or none at all.
         Then one disk serves all four, and the loss of one node kills all of them.
     """,

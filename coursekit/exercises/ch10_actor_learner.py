@@ -40,7 +40,7 @@ def weight_sync(answer: Answer, rng: Generator) -> None:
         counts = [len(calls) for calls in arrived]
         expect(
             counts == [2] * samplers,
-            f"In two calls, the samplers' `set_weights` was called {counts} times. Each sampler needs one call per `weight_sync`.",
+            f"In two calls of `weight_sync`, the samplers' `set_weights` methods were called this often: {counts}. Each sampler needs one call per `weight_sync`.",
         )
         for want, calls in zip((weights, learned), zip(*arrived, strict=True), strict=True):
             _expect_sent(calls, want, weights)
@@ -84,7 +84,7 @@ def _expect_sent(calls: tuple[given.Call, ...], want: dict, old: dict) -> None:
     ],
 )
 def ppo_loss(answer: Answer, rng: Generator) -> None:
-    """Take the smaller of the two products, so that going beyond ε gains nothing; flip the sign, because optimizers minimize."""
+    """Take the smaller of the two products, so that going beyond 1 ± ε gains nothing; flip the sign, because optimizers minimize."""
     # Long: five rows tell the two sides of clipping apart, and slopes in NumPy find what was cut off from the gradient.
     _expect_clipped(answer)
     _expect_parts(answer)
@@ -98,7 +98,7 @@ def _expect_clipped(answer: Answer) -> None:
             expect_close(
                 loss,
                 -gain,
-                f"The loss came out as {loss:.3g}. With c₁ = c₂ = 0, it's the negative of the row's min(…).",
+                f"The loss came out as {loss:.3g}. With c₁ = c₂ = 0, it should be the negative of the row's min(…).",
                 atol=1e-6,
                 mistakes={
                     f"The loss came out as {loss:.3g}. That's the objective, which PPO maximizes; the loss is to be minimized.": gain,
@@ -184,7 +184,7 @@ def _slopes_of(rows: dict, name: str) -> np.ndarray:
     points=2,
     minutes=10,
     hints=[
-        "How many rows does the batch have? `rng.permutation(rows)` returns the numbers of all rows in a new order.",
+        "How many rows does the batch have? `rng.permutation(rows)` returns the indices of all rows in a new order.",
         "Take `order[start : start + size]`, where `start` grows in steps of `size`. The last slice is automatically shorter if it has to be.",
         "`{name: column[chosen] for name, column in batch.items()}` selects the same rows from every column.",
     ],
@@ -205,7 +205,7 @@ def _expect_two_epochs(answer: Answer, rng: Generator, count: int, size: int) ->
         orders = [_order_of(parts, rows, size) for parts in (first, second)]
         expect(
             kinds == ["Tensor"],
-            f"The columns of the minibatches are of the types {kinds}. Leave them tensors, as in the batch.",
+            f"The columns of the minibatches are of the types {kinds}. They must stay tensors, as in the batch.",
         )
         expect(agree(batch, rows), "Afterward, the batch itself had changed. Select rows from it, but don't modify it.")
         _expect_shuffled(orders[0], numbers.tolist(), size)
@@ -427,7 +427,7 @@ def _expect_whole(curve: list[tuple[float, float, float]]) -> None:
     expect(rising, f"In `curve`, the seconds must be totals so far; they end with {seconds[-3:].tolist()}.")
     expect(
         tests[-1] >= STOP or steps[-1] >= LIMIT,
-        f"`curve` ends after {steps[-1]:.0f} steps with a test of {tests[-1]:.0f}. Train until a test says {STOP}, "
+        f"`curve` ends after {steps[-1]:.0f} steps with a test result of {tests[-1]:.0f}. Train until a test says {STOP}, "
         f"or for {LIMIT} steps: a first test just above {SOLVED} may be luck.",
     )
 
@@ -505,7 +505,7 @@ question(
     In each iteration, one sampler collects for 20 ms, and then the learner learns for 80 ms. On a machine with many cores, you use ten samplers instead. At best, how many times as fast is an iteration?
 
     a) Ten times.
-        The samplers divide only the 20 ms among them. The 80 ms of learning remain.
+        The samplers divide only the 20 ms among themselves. The 80 ms of learning remain.
     *b) About 1.2 times.
         Right. The iteration shrinks from 100 ms to 82 ms, and no number of samplers gets it below 80 ms. Speed up the learning first.
     c) Twice.

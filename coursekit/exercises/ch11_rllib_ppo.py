@@ -68,7 +68,7 @@ def _judge_script(seen: given.Followed, means: list, target: float, most: int) -
         f"Training ended after iteration {seen['trains']}, not {turns}: stop once a mean reaches the target, or at `most`.",
     )
     want, got = [np.nan if mean is None else mean for mean in means[:turns]], seen["returned"]
-    expect_close(got, want, f"You returned {got}. The check expects a number per iteration, or NaN.", atol=1e-6)
+    expect_close(got, want, f"You returned {got}. The check expects one number per iteration, or NaN.", atol=1e-6)
 
 
 @exercise(
@@ -98,10 +98,13 @@ def resume_newest(answer: Answer, rng: Generator) -> None:
         kept, number, counted = came["after"]["iteration"], came["iteration"], came["steps"]
         expect(kept == whole, f"Your algorithm counts {kept} iterations; the newest complete checkpoint has {whole}.")
         _judge_memory(seen["before"], came["after"], mark)
-        expect(number == whole + 1, f"When it was trained again, its next iteration was number {number}.")
+        expect(
+            number == whole + 1,
+            f"When it was trained again, its next iteration was number {number}, which doesn't continue the checkpoint's count.",
+        )
         expect(
             steps <= counted <= steps + 16 * (whole + 1),
-            f"After one more iteration, it counts {counted} steps in all, and the run had about {steps}.",
+            f"After one more iteration, it counts {counted} steps in all, but it should count about {steps}.",
         )
 
 
@@ -300,7 +303,7 @@ question(
 question(
     "what_a_checkpoint_lacks",
     """
-    You train on `environment("mycranes.envs:Crane-v0")` and send a checkpoint's folder to a colleague who has the same version of Ray. There, `Algorithm.from_checkpoint` fails. What is missing from the folder?
+    You train on `environment("mycranes.envs:Crane-v0")` and send a checkpoint's folder to a colleague who has the same version of Ray. On the colleague's machine, `Algorithm.from_checkpoint` fails. What is missing from the folder?
 
     a) The optimizer's state.
         It's there, with the learner: the check of `resume_newest` compared it.
@@ -321,7 +324,7 @@ question(
     a) A network works only inside RLlib.
         It's a PyTorch module like any other, and you've just called one yourself.
     b) Square 5 is an integer, and 5.0 isn't.
-        Networks compute with floats. The shape is the problem: how many inputs does its first layer have?
+        Networks compute with floats. The shape is the problem: how many inputs does this network's first layer have?
     *c) It was trained on one-hot vectors of sixteen numbers: a connector flattened the square, and here there's no connector.
         Right: whatever the connectors did on the way to the network is now up to you.
     """,

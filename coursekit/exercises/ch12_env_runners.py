@@ -67,7 +67,8 @@ def _judge_names(got: Any, must: set[str], may: Callable[[str], bool]) -> None:
     missed, extra = sorted(must - names), sorted(name for name in names if not may(name))
     expect(not missed, f"The two configs also differ in {missed}, which your answer doesn't contain.")
     expect(
-        not extra, f"Your answer contains {extra}. Either the configs agree there, or `compared` contains that name."
+        not extra,
+        f"Your answer contains {extra}. Each of these has the same value in both configs or is in `compared`.",
     )
 
 
@@ -92,11 +93,11 @@ def fair_pair(answer: Answer, rng: Generator) -> None:
                 wanted = ["PPO", "FrozenLake-v1", [32, 32], batch]
                 expect(
                     found == size,
-                    f"EnvRunners, and environments in each: the config of `{name}` has {found}, but it should have {size}.",
+                    f"The config of `{name}` has {found} (EnvRunners, environments in each), but it should have {size}.",
                 )
                 expect(
                     rest == wanted,
-                    f"Algorithm, environment, hidden layers, batch size: the config of `{name}` has {rest}, but it should have {wanted}.",
+                    f"The config of `{name}` has {rest} (algorithm, environment, hidden layers, batch size), but it should have {wanted}.",
                 )
             extra = sorted({*got["differing"]} - {*COMPARED})
             expect(not extra, f"The two configs also differ in {extra}.")
@@ -118,7 +119,7 @@ def time_training(answer: Answer, rng: Generator) -> None:
     # Long: each time is compared with what the algorithm's own clock allows, and real algorithms are timed as well.
     iterations = int(rng.integers(3, 6))
     sleeps = {name: _sleeps(rng, iterations + 1) for name in ("many", "single")}
-    with answer.case(f"two algorithms that sleep where others train, iterations={iterations}"):
+    with answer.case(f"two algorithms that sleep instead of training, iterations={iterations}"):
         seen = answer.probe(given.time_sleeps, sleeps, iterations)
         _judge_order(seen["calls"], iterations)
         for name in ("many", "single"):
@@ -132,11 +133,15 @@ def _judge_real(ran: given.Ran) -> None:
     """Check five timed iterations of real algorithms, with the EnvRunners and environments of the comparison."""
     held, counts = ran["environments"], ran["iterations"]
     expect_equal(held, [[2, 2], [1]], f"Afterward, the EnvRunners had {held} environments, not [[2, 2], [1]].")
-    expect_equal(counts, [6, 6], f"With the warm-up, each algorithm trains for 6 iterations, but theirs were {counts}.")
+    expect_equal(
+        counts,
+        [6, 6],
+        f"With the warm-up, each algorithm should train for 6 iterations, but yours trained for {counts}.",
+    )
     times = [ran["times"].get(name, []) for name in ("many", "single")]
     expect(
         [len(seconds) for seconds in times] == [5, 5],
-        f"Each list should have 5 times, but you returned {ran['times']}.",
+        f"Each list should hold the seconds of 5 iterations, but you returned {ran['times']}.",
     )
     spent = sum(sum(seconds) for seconds in times)
     expect(
@@ -182,7 +187,7 @@ def _judge_calls(name: str, calls: list[tuple[str, float, float]], sleeps: list[
     slept = all(seconds >= sleep - CLOCK for seconds, sleep in zip(took, sleeps, strict=True))
     expect(
         slept,
-        f"The iterations of `{name}` were shorter than its `train` can be. Call that `train`, and don't change it.",
+        f"The iterations of `{name}` took less time than its `train` method needs. Call that method, and don't change it.",
     )
 
 
@@ -197,7 +202,7 @@ def _judge_times(name: str, seen: given.Timed, iterations: int) -> None:
     is_list = isinstance(got, list | tuple | np.ndarray)
     expect(is_list, f"Under {name!r}, return a list with the seconds of each iteration, not {got!r}.")
     told, came = expect_type(got, list[float], name), len(got)
-    expect(came == iterations, f"With iterations={iterations}, you returned {came} times of `{name}`.")
+    expect(came == iterations, f"With iterations={iterations}, you returned {came} numbers for `{name}`.")
     ends, begins = [seen["begin"], *(end for _, _, end in calls)], [*(begin for _, begin, _ in calls), seen["end"]]
     timed = [index for index, call in enumerate(calls) if call[0] == name][1:]
     for number, (seconds, index) in enumerate(zip(told, timed, strict=True), 1):
@@ -323,7 +328,7 @@ def _judge_choice(answer: Answer, sampling: float, learning: float, most: int, w
     )
     expect(
         got >= best,
-        f"You chose {got}, but one more EnvRunner would save {more:.1f}% of that iteration, which isn't less than {percent:g}%.",
+        f"You chose {got}, but one more EnvRunner would save {more:.1f}% of the iteration, which isn't less than {percent:g}%.",
     )
 
 

@@ -48,17 +48,17 @@ def short_dqn(answer: Answer, rng: Generator) -> None:
         )
         sampled = max((row["steps"] for row in rows), default=0)
         learned = max((row["learned"] for row in rows), default=0)
-        expect(learned > 0, f"It sampled {sampled} steps and trained on none of them. When does learning start?")
+        expect(learned > 0, f"Your DQN sampled {sampled} steps and trained on none of them. When does learning start?")
         best = run["best"]
         expect(
             mean >= enough or best < enough,
-            f"At the end, its network knows the way: its best actions earn {best:.1f}. But the episodes that ended in the last "
+            f"At the end, your DQN's network knows the way: its best actions earn {best:.1f}. But the episodes that ended in the last "
             f"300 steps earned {mean:.1f} on average, so it learned the way too late or still explored too much.",
         )
         expect(
             mean >= enough,
-            f"The episodes that ended in the last 300 steps earned {mean:.1f} on average; at most seven steps more than the "
-            f"minimum earn {enough:.1f}. It sampled {sampled} steps and trained on {learned}.",
+            f"The episodes that ended in the last 300 steps earned {mean:.1f} on average. With seven steps more than the "
+            f"minimum, an episode earns {enough:.1f}. Your DQN sampled {sampled} steps and trained on {learned}.",
         )
 
 
@@ -75,12 +75,12 @@ def _late_mean(rows: list[given.Iteration], steps: int) -> float:
     needs={"CPU": 4},
     hints=[
         "How many steps does one EnvRunner sample in `pace` seconds if each step takes `nap` seconds? Do two environments change that number?",
-        "A batch comes from all EnvRunners together. A fragment is what *one* of an EnvRunner's two environments contributes to one message.",
+        "A batch comes from all EnvRunners together. `rollout_fragment_length` counts the steps that *one* of an EnvRunner's two environments contributes to one message.",
         "What does APPO use if you don't set the number of EnvRunners, environments, and learners? Print `APPOConfig().num_env_runners`, for example.",
     ],
 )
 def paced_appo(answer: Answer, rng: Generator) -> None:
-    """Count the steps that are sampled between two updates: they are the batch, and divided among EnvRunners, environments, and messages, they are the fragment."""
+    """Count the steps that are sampled in `pace` seconds: they make up a batch, and if you divide them by the EnvRunners, environments, and messages, you get the fragment length."""
     fragment, messages = int(rng.integers(12, 32)), int(rng.integers(2, 4))
     nap = float(rng.choice([0.002, 0.004, 0.01]))
     each = 2 * fragment * messages  # steps of an EnvRunner between two updates
@@ -123,7 +123,7 @@ def _judge_asynchronous(ran: given.AsynchronousRun, batch: int) -> None:
     expect_equal(lengths, [SQUARES] * 2, f"The EnvRunner held {names}, not two corridors of ten squares.")
     trained, steps = ran["trained"], ran["steps"]
     full = 3 * batch <= trained and batch <= steps
-    expect(full, f"The learner trained on {trained} steps, out of {steps} that were sampled.")
+    expect(full, f"The check waited for three batches, but of {steps} steps, the learner trained on {trained}.")
     expect(ran["changed"], f"The learner trained on {trained} steps, and its weights didn't change.")
 
 
@@ -134,7 +134,7 @@ def _judge_asynchronous(ran: given.AsynchronousRun, batch: int) -> None:
     hints=[
         "Take one algorithm at a time: build it, start the clock, train until it has used both budgets, and stop it. Then take the next one.",
         "`result['num_env_steps_sampled_lifetime']` counts the steps since the build. The mean return is in `result['env_runners']`.",
-        "If no episode has ended, the mean return is missing or NaN (`math.isnan`). Add no row then, but let the steps and seconds count. A mean return of 0.0 is a mean return.",
+        "If no episode has ended, the mean return is missing or NaN (`math.isnan`). Add no row then, but let the steps and seconds count. A mean return of 0.0 still gets a row.",
     ],
 )
 def compare(answer: Answer, rng: Generator) -> None:
@@ -253,7 +253,7 @@ def pick_algorithm(answer: Answer, rng: Generator) -> None:
         expect(needed == least, f"You chose {got!r}, which needs {needed:.3g} s; another needs {least:.3g} s.")
     none = {name: value | {"actions": ["discrete"]} for name, value in _case(rng)[0].items()}
     got = answer(none, "continuous", 0.001, 2)
-    expect(got is None, f"None of them can handle continuous actions; you returned {got!r}.")
+    expect(got is None, f"None of the algorithms can handle continuous actions; you returned {got!r} instead of None.")
 
 
 def _telling_cases(rng: Generator) -> list[tuple]:
@@ -326,7 +326,7 @@ _MISTAKES = {
 question(
     "which_may_reuse",
     """
-    You have a million steps that last month's policy collected. Which algorithm can learn from them as it learns from its own?
+    You have a million steps that last month's policy collected. Which algorithm can learn from them just as it learns from its own steps?
 
     a) PPO: it goes over every batch several times anyway.
         It goes over a batch from its current policy, and it clips what moves too far from that policy. Last month's policy is already too far away.
@@ -375,7 +375,7 @@ question(
     a) 500 steps are collected, 250 for each learner.
         As its name says, the setting counts steps per learner. `config.total_train_batch_size` gives the sum.
     *b) 1,000 steps are collected, 500 for each learner, and the gradients are averaged, so both have the same weights.
-        Right: the batch is twice as large, so this is another setting and not just a faster one. You may have to adjust the learning rate, too.
+        Right: the batch is twice as large, so this is a different training setup and not just a faster one. You may have to adjust the learning rate, too.
     c) Two policies are trained, and the better one is kept.
         That would be two trials (Chapter 16). The learners of one algorithm are copies of one network that stay identical.
     """,

@@ -164,11 +164,11 @@ def _judge_networks(got: given.InsidePPO, order: np.ndarray) -> None:
         )
         expect(
             not agree(got["halfway"][name], _mean_of_pairs(plain), 1e-4, 1e-6),
-            f"For a table halfway between two others, the {name} are exactly halfway, too, as they are without a nonlinearity between the two `Linear` layers.",
+            f"For a table halfway between two others, the {name} are exactly halfway, too. That's what happens without a nonlinearity between the two `Linear` layers.",
         )
     expect(
         not agree(values, scores.mean(axis=1), 1e-3, 1e-6),
-        "The value of each table is the mean of its scores, so one network computes both. The values need a network of their own.",
+        "The value of each table is the mean of its scores, so one network computes both. The values need their own network.",
     )
     shuffled, joined = got["shuffled"], got["joined"]
     kept, both = scores[:, order], np.concatenate([scores, scores[::-1]], axis=1)
@@ -235,7 +235,7 @@ def _reports(episodes: list[dict], fragments: list[int]) -> list[list[tuple[str,
 def _judge_report(got: dict[str, float], want: list) -> None:
     if not want:
         quiet = all(value != value for value in got.values())  # nothing, or not a number
-        expect(quiet, f"No episode ended, and you logged {got}. Log in `on_episode_end` alone.")
+        expect(quiet, f"No episode ended, and you logged {got}. Log only in `on_episode_end`.")
         return
     means = {
         "arrived": float(np.mean([end == "terminated" for end, _, _ in want])),
@@ -323,7 +323,7 @@ question(
 
     a) Nothing bad, because the module receives the right numbers.
         It does, but RLlib throws that batch away after the action. The learner builds its own batch from the episodes.
-    *b) The learner trains on other numbers than those the module acted on.
+    *b) The learner trains on different numbers from those the module acted on.
         Right, and you get no error. PPO's ratio then compares the probabilities of an action for two different observations.
     c) RLlib applies the connector again on the learner's side.
         The env-to-module pipeline runs only in the EnvRunners. The learner has a pipeline of its own.
@@ -347,14 +347,14 @@ question(
 question(
     "a_number_without_reduce",
     """
-    A callback logs `metrics_logger.log_value("arrived", ...)` without `reduce=`. On one EnvRunner, 20 episodes fail and the next 20 arrive. What does it report then, roughly?
+    A callback logs `metrics_logger.log_value("arrived", ...)` without `reduce=`. On one EnvRunner, 20 episodes fail and the next 20 arrive. Roughly what does the EnvRunner report then?
 
     a) 1, the last value.
         The last value doesn't overwrite the others, because values are averaged.
     b) 0.5, the mean of all values.
         That's what `reduce="mean"` would report. By default, each new value counts for 1%.
     *c) About 0.2, a moving average.
-        Right. Each new value counts for 1%, and 1 - 0.99 to the power of 20 is 0.18. To find out what has happened since the last report, request the mean.
+        Right. Each new value counts for 1%, and 1 − 0.99²⁰ is about 0.18. To find out what has happened since the last report, request the mean.
     """,
 )
 

@@ -52,7 +52,7 @@ def _by_name(rows: list[given.Row], lengths: list[int]) -> list[list[given.Row]]
     for row in sorted(rows, key=lambda row: row["t"]):
         episodes.setdefault(row["eps_id"], []).append(row)
     counts = [len(own) for own in episodes.values()]
-    expect_equal(sorted(counts), sorted(lengths), f"Grouped by `eps_id`, the files have episodes of {counts} steps.")
+    expect_equal(sorted(counts), sorted(lengths), f"Grouped by `eps_id`, the rows form episodes of {counts} steps.")
     return list(episodes.values())
 
 
@@ -78,7 +78,10 @@ def _expect_files(got: given.Recorded, files: int) -> None:
     expect(count == files, f"The folder has {count} Parquet files; `files` was {files}.")
     for columns in got["columns"]:
         missing, more = sorted(set(COLUMNS) - set(columns)), sorted(set(columns) - set(COLUMNS))
-        expect(not missing, f"A file lacks these columns: {missing}. It has these, which aren't in the table: {more}.")
+        expect(
+            not missing,
+            f"A file lacks these columns: {missing}. It has these, which aren't in the chapter's table of columns: {more}.",
+        )
 
 
 def _expect_row(row: given.Row, step: int, episode: dict, last_seen: list) -> None:

@@ -18,7 +18,7 @@ from coursekit.judging.expect import agree, expect, expect_close, expect_equal
     hints=[
         "Before the loop, call `start = tune.get_checkpoint()`. It's None in a new trial; otherwise, open it and call `network.load(...)`.",
         "`with start.as_directory() as folder: ...` opens a checkpoint. After `network.load(folder)`, `network.epochs` is the number of epochs trained so far.",
-        "In each epoch, call `network.save(folder)` with a folder from `tempfile.TemporaryDirectory()`, and inside that block "
+        "In each epoch, open a `tempfile.TemporaryDirectory()`. Inside that `with` block, call `network.save(folder)` and then "
         "`tune.report({...}, checkpoint=tune.Checkpoint.from_directory(folder))`.",
     ],
 )
@@ -101,7 +101,7 @@ def tuner(answer: Answer, rng: Generator) -> None:
         _judge_plan(answer.probe(given.plan_of, space, cpus), _grid(space), cpus)
     few = {**space, "hidden": space["hidden"][:1]}
     cpus, salt = float(rng.choice([1.25, 1.5, 1.75])), float(rng.uniform(3, 9))
-    with answer.case(f"{few}, cpus={cpus}; the trials ran, and recorded what they received"):
+    with answer.case(f"{few}, cpus={cpus}; the trials ran and recorded what they received"):
         _judge_run(answer.probe(given.run_of, few, cpus, salt), _grid(few), cpus, salt)
 
 
@@ -128,7 +128,7 @@ def _judge_run(seen: given.RunOfGrid, wanted: list[dict], cpus: float, salt: flo
     _expect_one_report([row["training_iteration"] for row in ran])
     scores = {_brief(config): sum(salt * value for value in config.values()) % 1.0 for config in configs}
     own = all(agree(row["accuracy"], scores[_brief(row["saw"])], atol=1e-6) for row in ran)
-    expect(own, "The reports aren't those of the function that was passed to you.")
+    expect(own, "The reports aren't those of the function that was passed to `tuner`.")
     best = max(scores, key=lambda name: scores[name])
     taken = seen["best"]
     expect_equal(_brief(taken), best, f"Your Tuner calls {taken} the best; the accuracies were {scores}.")
@@ -139,7 +139,7 @@ def _expect_one_report(counts: list[int]) -> None:
     expect_equal(
         counts,
         ones,
-        f"The scheduler that was passed to you ends a trial at its first report; your trials reported this many times: {counts}.",
+        f"The scheduler that was passed to `tuner` ends a trial at its first report; your trials reported this many times: {counts}.",
     )
 
 
@@ -173,7 +173,7 @@ def _judge_settings(plan: given.Plan, wanted: list[str]) -> None:
     expect_equal(
         [metric, mode],
         wanted,
-        f"The TuneConfig has metric={metric!r}, mode={mode!r}. `metric` names the entry of the reports that decides, and `mode` says whether its highest or lowest value is best.",
+        f"The TuneConfig has metric={metric!r}, mode={mode!r}. `metric` names the entry of the reports to compare, and `mode` says whether its highest or lowest value is best.",
     )
 
 
@@ -238,7 +238,7 @@ def _curves(rng: Generator) -> tuple[list, int]:
     hints=[
         "For each rung, keep a list of the accuracies with which trials reached it.",
         "A trial that stops at a rung has reached it, too, so its accuracy goes into the list before the next trial comes.",
-        "`np.percentile` of an empty list fails, so the first trial at a rung needs a case of its own.",
+        "`np.percentile` of an empty list fails, so handle the first trial at a rung separately.",
     ],
 )
 def replay_asha(answer: Answer, rng: Generator) -> None:
@@ -277,7 +277,9 @@ def _judge_replay(returned: Any, curves: list, order: list, rungs: list) -> None
         best,
         f"The number of epochs is right. The best accuracy that ASHA sees isn't {returned[1]!r}.",
         atol=1e-9,
-        mistakes={"The number of epochs is right, but that's the best of the trials' last accuracies.": ended},
+        mistakes={
+            "The number of epochs is right, but your best accuracy is the best of the trials' last accuracies.": ended
+        },
     )
 
 
@@ -355,7 +357,7 @@ def _judge_plan_of_ppo(plan: given.PlanOfPPO, rates: list[float], gamma: float) 
     expect(plan["ends"], "Nothing ends a trial, so it would train forever. Set `stop` in the RunConfig.")
     expect(
         not plan["reuses"],
-        "With `reuse_actors=True`, a trial of PPO that is given another one's process ends as ERROR.",
+        "With `reuse_actors=True`, a PPO trial that takes over another trial's process ends as ERROR.",
     )
 
 
@@ -407,19 +409,19 @@ question(
     *b) The second, because its last report is higher.
         Right: `scope="last"` is the default, and `get_dataframe()` takes the last reports, too.
     c) The second, because its mean is higher.
-        Its mean is higher, 0.6 against 0.53, but Tune compares means only with `scope="avg"`. By default, only the last report counts.
+        Its mean is higher, 0.6 against 0.53, but to compare means, you'd set `scope="avg"`. By default, only the last report counts.
     """,
 )
 
 question(
     "order_matters",
     """
-    A grid starts with its worst trial, and each trial is better than the one before it in every epoch. One trial runs at a time. How many epochs does Ray's ASHA save?
+    A grid starts with its worst trial, and in every epoch, each trial is better than the one before it. One trial runs at a time. How many epochs does Ray's ASHA save?
 
     a) As many as possible, because it knows that the first trials are bad.
         When the first trial comes, ASHA has no other trial to compare it with.
     *b) None, because every trial is the best so far when it reaches a rung.
-        Right: no trial is ever below the ones before it. Shuffle what you try. (The paper's ASHA, which promotes, would save some even here.)
+        Right: no trial is ever below the ones before it. So shuffle your trials. (The paper's ASHA, which promotes, would save some even here.)
     c) As many as in any other order, because the same trials run.
         ASHA decides at once, from the trials so far, so the order changes what it compares.
     """,

@@ -77,7 +77,7 @@ def _expect_columns(got: dict[str, np.ndarray], batch: dict[str, np.ndarray]) ->
 
 
 def _expect_floats(image: np.ndarray, shape: tuple) -> None:
-    expect(image.shape == shape, f"`image` has the shape {image.shape}; the batch's has {shape}.")
+    expect(image.shape == shape, f"`image` came back with the shape {image.shape}; in the batch, its shape is {shape}.")
     expect(image.dtype == np.float32, f"`image` came back as {image.dtype}; the stage should return float32.")
     expect(
         np.isfinite(image).all(),
@@ -95,7 +95,7 @@ def _expect_formula(image: np.ndarray, wanted: np.ndarray, of_the_batch: np.ndar
         f"A pixel came back as {got:.3f}. Its mean and its deviation in the 50 images make it {want:.3f}.",
         rtol=0.015,  # `numpy.std` divides by N, `torch.std` and pandas by N - 1: both are right
         atol=1e-3,
-        mistakes={"These pixels are standardized with the mean and the deviation of the batch itself.": of_the_batch},
+        mistakes={"The pixels are standardized with the mean and the deviation of the batch itself.": of_the_batch},
     )
 
 
@@ -117,7 +117,7 @@ def _expect_centered(pixels: np.ndarray, wanted: np.ndarray, dead: np.ndarray) -
     hints=[
         "Call `map_batches` twice, the second time on what the first call returns. Return the resulting dataset without running it.",
         "The first call needs only `clean`. The second takes the class `stage` itself, not an object made from it.",
-        "`fn_constructor_args=(images,)`, `batch_size=batch_size`, and `compute=ray.data.ActorPoolStrategy(size=actors)`.",
+        "Pass `fn_constructor_args=(images,)`, `batch_size=batch_size`, and `compute=ray.data.ActorPoolStrategy(size=actors)`.",
     ],
 )
 def pipeline(answer: Answer, rng: Generator) -> None:
@@ -182,7 +182,7 @@ def _judge_end(attempts: list[given.Attempt]) -> None:
     expect(
         "stuck" not in [attempt["end"] for attempt in attempts],
         "One worker waited forever, in a report or for gradients, because the other one had gone on or finished without it. "
-        "All workers must make the same number of steps and the same number of reports.",
+        "All workers must take the same number of steps and report the same number of times.",
     )
 
 
@@ -193,7 +193,7 @@ def _expect_steps(workers: given.Pair) -> None:
             taken, made = len(epoch["rows"]), len(epoch["step"])
             expect(
                 0 < taken == made == len(epoch["before"]),
-                f"Before one of its reports, worker {rank} took {taken} batches and made {made} gradient steps. "
+                f"Before one of its reports, worker {rank} took {taken} batches and {made} gradient steps. "
                 "Each batch should be one step.",
             )
             kept = {(each.dtype.kind, each.shape) for each in epoch["before"] + epoch["step"]}
@@ -217,7 +217,7 @@ def _judge_epoch(number: int, pair: tuple[given.Epoch, given.Epoch], rows: dict,
     made, too = (len(worker["step"]) for worker in pair)
     expect(
         made == too,
-        f"In epoch {number}, the workers made {made} and {too} gradient steps; each step needs both workers.",
+        f"In epoch {number}, the workers took {made} and {too} gradient steps; each step needs both workers.",
     )
     apart = abs(np.subtract(pair[0]["step"], pair[1]["step"])).max()
     expect(
@@ -273,7 +273,7 @@ def _expect_weights(got: np.ndarray, weights: np.ndarray, plain: np.ndarray, res
 def _expect_losses(told: list[list], epochs: list[np.ndarray]) -> None:
     """Compare the means of what both workers reported: each may report its own loss, or that of both."""
     plain = all(isinstance(loss, int | float) for loss in sum(told, []))
-    expect(plain, f'The entries "loss" of the reports are {told}; they should be numbers.')
+    expect(plain, f'The "loss" entries of the reports are {told}; they should be numbers.')
     got, wanted = np.mean(np.array(told, float), axis=1), np.array([losses.mean() for losses in epochs])
     expect_close(
         got,
@@ -333,7 +333,7 @@ def train_loop(answer: Answer, rng: Generator) -> None:
         same = np.array_equal(_first_weights(answer.probe(given.train_alone, rows, config | {"epochs": 1})), begin)
         expect(
             same,
-            "With the same seed, the network started with other weights than before. The seed is set before the network.",
+            "With the same seed, the network started with different weights. Set the seed before you create the network.",
         )
     with answer.case("one worker, batches of 16, one epoch, another seed"):
         again = config | {"epochs": 1, "seed": config["seed"] + 1}
@@ -344,7 +344,7 @@ def train_loop(answer: Answer, rng: Generator) -> None:
 def _first_weights(epochs: list[given.Epoch]) -> np.ndarray:
     """Return the weights with which a single worker began; it must take whole batches."""
     worked = epochs and epochs[0]["rows"] and epochs[0]["before"]
-    expect(worked, "The worker reported no epoch in which it made a gradient step.")
+    expect(worked, "The worker reported no epoch in which it took a gradient step.")
     taken = len(epochs[0]["rows"][0])
     expect(taken == 16, f"A single worker used {taken} rows for its first step; the effective batch size is 16.")
     return epochs[0]["before"][0]
@@ -356,7 +356,7 @@ def _first_weights(epochs: list[given.Epoch]) -> np.ndarray:
     hints=[
         "At the start, call `checkpoint = ray.train.get_checkpoint()`, which returns None in the first attempt. If it returns a "
         "checkpoint, read it in every worker: `with checkpoint.as_directory() as folder:`, and `torch.load(f'{folder}/state.pt')`.",
-        "Besides the weights, two things change: the velocities, so save `optimizer.state_dict()`, too, and the epoch. "
+        "Besides the weights, the velocities and the epoch change, so save `optimizer.state_dict()` and the epoch, too. "
         "Decide whether you save the epoch that is finished or the next one.",
         "After each epoch, worker 0 writes the file into a `tempfile.TemporaryDirectory()` and reports "
         "`ray.train.Checkpoint.from_directory(folder)`. The others report `None` as their checkpoint.",
@@ -405,7 +405,7 @@ def _judge_restart(attempts: list[given.Attempt]) -> given.Pair:
 
 def _expect_checkpoint(attempts: list[given.Attempt]) -> None:
     """Check that there was a second attempt, and that it had a model to resume from."""
-    expect(len(attempts) == 2, "All workers finished before the step after which one of them was to be killed.")
+    expect(len(attempts) == 2, "All workers finished before the check could kill one of them.")
     found = attempts[1]["began"] or given.Found(files=[], kind="NoneType", parts={})
     expect(attempts[1]["began"], "When the worker was killed, in epoch 2, no checkpoint had been reported.")
     files, kind, keys = found["files"], found["kind"], list(found["parts"])

@@ -20,7 +20,11 @@ LATE = 0.5  # seconds by which either may seem longer
 TALKS = 3  # conversations: a client is late in all of them, a busy machine is not
 ROOM = 100  # requests that a replica with batches accepts at a time
 FIRST = 5.0  # a pause so long that a client which begins with one is seen
-ACTS: dict = {"stall": "no answer for 5 s", "drop": "it hangs up", "cut": "it hangs up in the middle of an answer"}
+ACTS: dict = {
+    "stall": "no answer for 5 s",
+    "drop": "the connection breaks",
+    "cut": "the connection breaks in the middle of an answer",
+}
 
 
 def _network(rng: Generator, actions: int) -> tuple[list, np.ndarray]:
@@ -159,9 +163,10 @@ def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) ->
         )
         expect(
             not stalls or sent > 1,
-            f"`client` waited until the stalled answer came, after 5 s; each attempt has the time limit {limit} s.",
+            f"`client` waited until the stalled answer came, after 5 s; each attempt has a time limit of {limit} s.",
         )
         expect(sent == needed, f"Requests sent: {sent}, not {needed}.")
+        expect(len(seen["pauses"]) == len(waits), "The times of some requests are missing.")
         expect_equal(seen["returned"], reply, f"The answer was {reply}; `client` returned {seen['returned']!r}.")
         for number, (wanted, waited) in enumerate(zip(waits, seen["pauses"], strict=True), 1):
             expect(

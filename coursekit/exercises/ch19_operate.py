@@ -84,7 +84,7 @@ def _programs(rng: Generator) -> list[tuple[str, list[dict], str]]:
     points=3,
     minutes=15,
     hints=[
-        "An actor runs one call at a time. Which actor is busy the longest, all its calls together?",
+        "An actor runs one call at a time. Which actor is busy the longest if you add up all of its calls?",
         "Add up `ended - started` in a dict with `actor_id` as the key, and record each actor's class in another.",
         'The class is the part of the name before the dot: `call["name"].split(".")[0]`. Creating an actor isn\'t a call, so look at `kind`.',
     ],
@@ -136,7 +136,7 @@ def _page(name: str, values: dict[str, float], rng: Generator) -> str:
     hints=[
         "`text_string_to_metric_families(text)` yields families; a family has `samples`, and a sample has `name`, `labels`, and `value`.",
         "For each scrape, build a dict from the labels to the value; `tuple(sorted(sample.labels.items()))` can be a key.",
-        "Go from each scrape to the next. A series that wasn't in the scrape before started at 0, and one that has fallen was "
+        "Go from each scrape to the next. A series that wasn't in the previous scrape started at 0, and one that has fallen was "
         "restarted at 0.",
     ],
     returns=float,
@@ -154,7 +154,7 @@ def per_second(answer: Answer, rng: Generator) -> None:
         with answer.case(f"scrapes, each as its time in seconds and its values: {values}; {story}"):
             wanted = grown / (pages[-1][0] - begin)
             got = answer(pages, name)
-            expect_close(got, wanted, f"You returned {got:.6g}, but the counter grew at another rate.", rtol=1e-6)
+            expect_close(got, wanted, f"You returned {got:.6g}, but the counter grew at a different rate.", rtol=1e-6)
 
 
 def _stories(rng: Generator) -> list[tuple[str, list[dict], int]]:
@@ -167,19 +167,19 @@ def _stories(rng: Generator) -> list[tuple[str, list[dict], int]]:
     newly: list[dict] = [{}, {}, {}, {"w9": late}, {"w9": late + more}]
     return [
         (
-            "the page also has other metrics, and some of their names start alike",
+            "the page also has other metrics, and some of their names start with the same words",
             [{"w0": high}, {"w0": high + more}],
             more,
         ),
         ("between some scrapes, the worker counted nothing", [{"w0": value} for value in steady], grown),
         ("two workers count", [{"w0": value, "w1": value + less} for value in steady], 2 * grown),
         (
-            "one worker counts two games, each with a tag of its own",
+            "one worker counts two games, each with its own tag",
             [{"w0/pong": value, "w0/chess": value + less} for value in steady],
             2 * grown,
         ),
         (
-            "a new worker adds a series of its own, which started at 0",
+            "a new worker adds its own series, which started at 0",
             [{"w0": value} | each for value, each in zip(steady, newly, strict=True)],
             grown + late + more,
         ),
@@ -225,7 +225,7 @@ def _programs_seen(rng: Generator) -> list[tuple[str, list[tuple[bool, list[dict
     return [
         ("it computes, most often in one of its functions", hot, ("slow", b)),
         ("it computes nothing, and every stack is the same", [idle] * 8, ("waiting", a)),
-        ("it waits in changing places, always in the same function of a library", naps, ("slow", b)),
+        ("it waits in different functions of its own, always inside the same function of a library", naps, ("slow", b)),
         ("it waits in one function, on changing lines", lines, ("slow", a)),
         (
             "it computed in one of the samples, and all stacks are the same",
@@ -233,7 +233,7 @@ def _programs_seen(rng: Generator) -> list[tuple[str, list[tuple[bool, list[dict
             ("slow", a),
         ),
         ("it computed in all of the samples, and all stacks are the same", [(True, idle[1])] * 6, ("slow", a)),
-        ("it's in a library most of the time, which one of its own functions calls", deep, ("slow", b)),
+        ("most of the time, it's in a library that one of its own functions calls", deep, ("slow", b)),
         ("in most samples, none of its own functions is on the stack", [*[nothing] * 5, *hot[:3]], ("slow", b)),
     ]
 
@@ -246,7 +246,7 @@ def _chains(rng: Generator) -> list[tuple[str, list[str], dict[str, str], list[s
         ("the chain of waits ends at a process that waits for something else", [], {a: b, b: c}, []),
         ("two processes wait for each other, and a third waits for one of them", [d], {a: b, b: c, c: b}, [a, b, c]),
         ("three processes wait in a circle, but one of them still moves", [a], {a: b, b: c, c: a}, []),
-        ("one process waits for itself, and the others for nobody", [], {a: a}, [a]),
+        ("one process waits for itself, and the others wait for nobody", [], {a: a}, [a]),
     ]
 
 
@@ -263,7 +263,7 @@ def _chains(rng: Generator) -> list[tuple[str, list[str], dict[str, str], list[s
     returns=dict,
 )
 def diagnose(answer: Answer, rng: Generator) -> None:
-    """A process that waits hangs if its chain of waits runs into a circle, because then the result can never come."""
+    """A waiting process hangs if its chain of waits runs into a circle, because then the result can never come."""
     # Long: eight processes whose stacks differ in kind, and five programs whose waits do.
     for special, seen, wanted in _programs_seen(rng):
         order = [0, *(1 + rng.permutation(len(seen) - 2)), len(seen) - 1]  # what is alone is neither first nor last
@@ -345,10 +345,10 @@ def _pending(cpus: int, licenses: int) -> list[tuple[str, str, dict, bool, str]]
         ("no node has both", waits, {"GPU": 1, "license": 1}, False, "nowhere"),
         ("it fits once holders that work have finished", waits, {"CPU": cpus}, False, "queue"),
         ("a fraction of a CPU is enough", waits, {"CPU": 0.5}, False, "queue"),
-        ("what holders that wait leave free is exactly enough", waits, {"GPU": 1}, False, "queue"),
-        ("what idle actors leave free is exactly enough", waits, {"camera": 0.25}, False, "queue"),
+        ("what the waiting holders leave free is exactly enough", waits, {"GPU": 1}, False, "queue"),
+        ("what the idle actors leave free is exactly enough", waits, {"camera": 0.25}, False, "queue"),
         ("idle actors hold what's missing, and nothing stops them", waits, {"camera": 0.5}, False, "locked"),
-        ("a holder that waits has all licenses but one, which is enough", waits, {"license": 1}, False, "queue"),
+        ("a waiting holder has all licenses but one, and one license is enough", waits, {"license": 1}, False, "queue"),
         ("a holder that waits has what's missing", waits, {"license": licenses}, False, "locked"),
         (
             "a holder that waits has one of the two resources, and the other is free",
@@ -372,7 +372,7 @@ def _row(rng: Generator, state: str, asks: dict, is_call: bool) -> dict:
     hints=[
         "Ask four questions in this order. Does it wait for arguments? Is it an actor call? Would it fit on some empty live node? And "
         "would it fit there once all holders that work have finished?",
-        "For the last question, take the node's resources, and subtract what its idle and waiting holders keep.",
+        "For the last question, take the node's resources, and subtract what its idle and waiting holders hold.",
         "All resources must fit on the same node: `any(all(... for name, amount in asks.items()) for node in live)`.",
     ],
     returns=dict,

@@ -176,7 +176,7 @@ def _told(answer: Answer, world: World, seconds: float, rng: Generator, goal: fl
     told = answer.probe(given.have_it_learn, [list(part) for part in world], seconds, int(rng.integers(1, 10**6)), goal)
     expect(
         told["returned"] == "a function",
-        f"The entry returned a value of the type {told['returned']}. "
+        f"The entry returned a value of type {told['returned']}. "
         "It must return a policy, which is a function from observations to actions.",
     )
     expect(
@@ -229,19 +229,19 @@ question(
     b) Because your tests use CPU seconds that the judge wants to save.
         Your tests come out of your own budget, and the judge runs another 200 episodes in any case.
     *c) Because your program chose its policy by these tests, perhaps in episodes that it also learned from.
-        Right. The best of many tests is partly luck, and a program can also be wrong about itself. The judge's new episodes played no part in either.
+        Right. The best of many tests is partly luck, and a program can also be wrong about itself. Your program neither trained nor chose its policy in the judge's new episodes.
     """,
 )
 
 question(
     "close_race",
     """
-    On the leaderboard, Ada's agent has 84.1 ± 2.4 and Bob's has 82.6 ± 2.3, each in 200 episodes of its own. Is Ada's agent better?
+    On the leaderboard, Ada's agent has 84.1 ± 2.4 and Bob's has 82.6 ± 2.3, each in its own 200 episodes. Is Ada's agent better?
 
     a) Yes, because 84.1 is more than 82.6.
         Another 200 episodes could reverse that: 83 is inside both intervals.
     *b) These numbers can't tell. Run both agents in the same episodes, and look at the differences.
-        Right. Much of the spread comes from the episodes, because some are generous and some are poor, and in the differences it cancels. That's how the lead over the baseline is measured.
+        Right. Much of the spread comes from the episodes, because some are generous and some are poor, and that part cancels in the differences. That's how the lead over the baseline is measured.
     c) No, because agents whose intervals overlap are equally good.
         The overlap proves neither a difference nor equality. A more precise measurement may tell them apart.
     """,

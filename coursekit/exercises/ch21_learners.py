@@ -120,7 +120,7 @@ def all_reduce(answer: Answer, rng: Generator) -> None:
             seen = answer.probe(given.reduced, [each.tolist() for each in arrays])
             expect(
                 not seen["stuck"],
-                f"{seen['stuck']} Each `receive` needs one `send` of the other learner, and that one must not wait before it sends.",
+                f"{seen['stuck']} Each `receive` needs one `send` by the other learner, which must not wait before it sends.",
             )
             _expect_means(seen["results"], arrays)
             _expect_traffic(seen["messages"], size, numbers)
@@ -172,7 +172,7 @@ def _expect_traffic(messages: list[tuple[int, int, int]], size: int, numbers: in
     ],
 )
 def vtrace(answer: Answer, rng: Generator) -> None:
-    """Weight each TD error by ρ, cut the sum off by c, and never continue a sum into the next episode."""
+    """Weight each TD error by ρ, limit how far it reaches back with c, and never continue a sum into the next episode."""
     # Long: it computes equation (1) in another way, and names what each mistake would give.
     shape, gamma = (7, 4), float(rng.uniform(0.8, 0.95))
     none = np.zeros(shape, bool)
@@ -207,7 +207,7 @@ def _judge_vtrace(answer: Answer, text: str, case: dict) -> None:
         )
         expect(
             targets.dtype.kind == advantages.dtype.kind == "f",
-            "The targets or the advantages are integers, so their fractions are lost. An array that is created like integer rewards holds integers, too.",
+            "The targets or the advantages are integers, so their fractions are lost. An array that `np.zeros_like` creates from integer rewards holds integers, too.",
         )
         right, going, both = _vtrace(case), ~case["terminated"], case["terminated"] & case["truncated"]
         swapped = case | {name: case.get(other, 1.0) for name, other in (("rho_bar", "c_bar"), ("c_bar", "rho_bar"))}
@@ -241,7 +241,7 @@ def _judge_vtrace(answer: Answer, text: str, case: dict) -> None:
         expect_close(
             advantages,
             right[1],
-            "The targets are right, but the advantages aren't ρ_t (r_t + γ v_{t+1} - V(x_t)), or not after the last step of an episode or of the fragment.",
+            "The targets are right, but the advantages aren't ρ_t (r_t + γ v_{t+1} - V(x_t)), or they're wrong after the last step of an episode or of the fragment.",
             mistakes={
                 "The advantages lack the factor ρ_t.": right[1] / rho,
                 "The advantages use V(x_{t+1}) in every step, instead of the target v_{t+1}.": plain,
@@ -368,7 +368,7 @@ def inference_actor(answer: Answer, rng: Generator) -> None:
             got.shape == want.shape,
             f"The samplers asked {questions} times, for a row of two numbers each; put together, what `act` returned has the shape {got.shape}.",
         )
-        expect_close(got, want, "A call to `act` returned something else than the network's row for its observation.")
+        expect_close(got, want, "A call to `act` returned something other than the network's row for its observation.")
 
 
 @exercise(
@@ -411,7 +411,9 @@ def resume_training(answer: Answer, rng: Generator) -> None:
             f"Called again after all 6 iterations, it called `iterate` {again} times; nothing was left to do.",
         )
         expect_equal(
-            after["weights"], weights, "Called again after all 6 iterations, it returned a policy with other weights."
+            after["weights"],
+            weights,
+            "Called again after all 6 iterations, it returned a policy with different weights.",
         )
 
 
@@ -434,7 +436,7 @@ def _expect_resumed(run: given.Ran, saved: int, drawn: list, torn: bool = False)
     )
     for place, name in enumerate(("NumPy", "PyTorch")):
         same = all(ours[place] == theirs[place] for ours, theirs in zip(got, drawn[saved:], strict=False))
-        expect(same, f"After a kill, {name}'s generator returned other numbers than in the undisturbed run.")
+        expect(same, f"After a kill, {name}'s generator returned different numbers than in the undisturbed run.")
 
 
 def _trained(pushes: np.ndarray, drawn: list) -> list[float]:

@@ -113,7 +113,7 @@ def own_loss(answer: Answer, rng: Generator) -> None:
                     "That is PPO's clipped loss. The exercise asks for a penalty instead of the clip.": _loss(
                         rows, **settings, without="spo"
                     ),
-                    "The penalty has the advantage with its sign, so moving away pays if the advantage is negative.": _loss(
+                    "The penalty uses the advantage with its sign, so moving away from 1 pays off if the advantage is negative.": _loss(
                         rows, **settings, without="abs"
                     ),
                     "The sign of the policy's part is wrong: a gain must make the loss smaller.": _loss(
@@ -220,7 +220,7 @@ def remembers(answer: Answer, rng: Generator) -> None:
         whole = got["whole"]
         if whole is None:
             raise Wrong(
-                f'The dict must have ACTION_DIST_INPUTS, EMBEDDINGS, and STATE_OUT, which is a dict with the key "before". It has the keys {got["keys"]}.'
+                f'The dict must have ACTION_DIST_INPUTS, EMBEDDINGS, and STATE_OUT, which is a dict with the key "before". Your dict has the keys {got["keys"]}.'
             )
         earlier = np.concatenate([before[:, None], obs[:, :-1]], axis=1)
         pairs = np.concatenate([obs, earlier], axis=2)
@@ -249,7 +249,7 @@ def remembers(answer: Answer, rng: Generator) -> None:
         expect_close(
             got["steps"],
             np.split(want, length, axis=1),
-            "Step by step, as in an EnvRunner, a sequence gets other logits than as a whole, as in the Learner.",
+            "Read step by step, as in an EnvRunner, a sequence gets different logits than when it's read as a whole, as in the Learner.",
             1e-3,
             1e-3,
         )
@@ -267,7 +267,7 @@ def _judge_pairs(shown: np.ndarray, obs: np.ndarray, before: np.ndarray, pairs: 
         "For each step, the embeddings must hold the current observation and then the previous one.",
         atol=1e-5,
         mistakes={
-            "The order is the other way round: the current observation comes first.": np.concatenate(
+            "The order is reversed: the current observation must come first.": np.concatenate(
                 [pairs[..., n:], pairs[..., :n]], -1
             ),
             "Every step of a sequence gets the incoming state as its previous observation, but only the first step should.": np.concatenate(
@@ -285,8 +285,8 @@ def _judge_pairs(shown: np.ndarray, obs: np.ndarray, before: np.ndarray, pairs: 
     points=2,
     minutes=10,
     hints=[
-        "The network returns a mean and the logarithm of a deviation for each number of the action. The means are the first half.",
-        "A mean of −1 becomes `space.low`, 1 becomes `space.high`, and the values between are interpolated linearly. Clip what lies outside. Before all that, look whether the space is bounded.",
+        "The network returns a mean and the logarithm of a standard deviation for each number of the action. The means are the first half.",
+        "A mean of −1 becomes `space.low`, 1 becomes `space.high`, and the values between are interpolated linearly. Clip what lies outside. Before all that, check whether the space is bounded.",
         "`unsquash_action(action, space)` from `ray.rllib.utils.spaces.space_utils` rescales and clips a mean, and it leaves an action alone if a bound is infinite.",
     ],
 )
@@ -311,6 +311,7 @@ def unsquash(answer: Answer, rng: Generator) -> None:
             low[open_end] = -np.inf
         with answer.case(f"8 observations; a space with {numbers} numbers, {kind}"):
             got = answer.probe(given.unsquashed, obs, weight, low, high)
+            expect(len(got) == len(obs), f"There were {len(obs)} observations, and {len(got)} actions came back.")
             shapes = {_shape(action) for action in got}
             expect_equal(
                 shapes, {(numbers,)}, f"An action must have the shape of the space, [{numbers}]; yours have {shapes}."
@@ -370,7 +371,7 @@ def _judge_actions(got: list, mean: np.ndarray, rest: np.ndarray, low: np.ndarra
             "A mean of 0 came out as `low`: rescale from −1 ... 1, not from 0 ... 1.": np.clip(
                 low + mean * 2 * half, low, high
             ),
-            "You used the second half of the network's numbers, the logarithms of the deviations.": np.clip(
+            "You used the second half of the network's numbers, the logarithms of the standard deviations.": np.clip(
                 low + (rest + 1) * half, low, high
             ),
         },
@@ -412,7 +413,7 @@ def two_nodes(answer: Answer, rng: Generator) -> None:
         )
         expect(
             places == ["east", "west"],
-            f"Each EnvRunner requests {asks}, and the two ran on {places[0]} and {places[1]}. Request something that `west` and `east` have once, and the head doesn't have.",
+            f"Each EnvRunner requests {asks}, and the two ran on {places[0]} and {places[1]}. Request something of which `west` and `east` have one each and the head has none.",
         )
         expect_equal(
             got["envs"],
@@ -429,7 +430,7 @@ FAULTS = ("explore", "env_to_module", "module", "learner_connector", "vf_clip_pa
     minutes=15,
     hints=[
         "Write an `if` for each of the six rows of the table. Five of them need only one number of the transcript.",
-        '`seen["logp gap"]` is large if the module returns something else to the Learner, *or* if the Learner gets other observations. When can you blame the module?',
+        '`seen["logp gap"]` is large if the module computes different logits in the Learner, *or* if the Learner gets different observations. When can you blame the module?',
     ],
 )
 def diagnose(answer: Answer, rng: Generator) -> None:
@@ -444,9 +445,9 @@ def diagnose(answer: Answer, rng: Generator) -> None:
             made_up, missed, faults = sorted(set(said) - want), len(want - set(said)), len(want)
             expect(
                 "module" not in made_up or "env_to_module" not in broken,
-                "You blame the module for the gap in log π, but the Learner gets other observations than the module did. That alone explains the gap.",
+                "You blame the module for the gap in log π, but the Learner gets different observations from those that the module acted on. That alone explains the gap.",
             )
-            expect(not made_up, f"You name {made_up}, but by the table, the transcript shows no such fault.")
+            expect(not made_up, f"You name {made_up}, but according to the table, the transcript shows no such fault.")
             expect(
                 not missed,
                 f"Faults in this transcript: {faults}. Missing from your list: {missed}. Compare each number with the table.",

@@ -38,10 +38,10 @@ def Bridge(answer: Answer, rng: Generator) -> None:  # noqa: N802
         "both at once": [{first: 0, second: 0}] * pauses + [{first: 1, second: 1}],
         "one while the other is on the bridge": [{first: 1, second: 0}, {first: 0, second: 1}],
         "neither goes": [{first: 0, second: 0}] * 20,
-        "both at once, with step 20": [{first: 0, second: 0}] * 19 + [{first: 1, second: 1}],
+        "both at once, in step 20": [{first: 0, second: 0}] * 19 + [{first: 1, second: 1}],
         "one goes, the other never": [{first: 1, second: 0}] * 3 + [{second: 0}] * 17,
-        "one arrives with step 20, the other hasn't gone": [{first: 0, second: 0}] * 17 + [{first: 1, second: 0}] * 3,
-        "the second arrives with step 20": [{first: 1, second: 0}] * 3 + [{second: 0}] * 14 + [{second: 1}] * 3,
+        "one arrives in step 20, but the other hasn't gone": [{first: 0, second: 0}] * 17 + [{first: 1, second: 0}] * 3,
+        "the second arrives in step 20": [{first: 1, second: 0}] * 3 + [{second: 0}] * 14 + [{second: 1}] * 3,
     }
     for leaves, enters in (first, second), (second, first):
         plan = [{leaves: 1, enters: 0}, {leaves: 0, enters: 0}, {leaves: 0, enters: 1}, {enters: 0}, {enters: 0}]
@@ -128,7 +128,10 @@ def two_minds(answer: Answer, rng: Generator) -> None:
         with answer.case(f"the robots {sorted(agents)}"):
             got = answer.probe(given.who_thinks, agents, numbers)
             returned = got["returned"]
-            expect(returned == "a config", f"The function returned {returned}. It must return the config.")
+            expect(
+                returned == "a config",
+                f"The function returned an object of type {returned}. It must return the config.",
+            )
             for agent, module in got["mapped"]:
                 expect(
                     module in got["modules"],
@@ -284,7 +287,7 @@ def _fit(taken: np.ndarray) -> np.ndarray:
     minutes=20,
     needs={"CPU": 2},
     hints=[
-        "Two players matter in each step: the learner's current player and a snapshot. Which of the two changes from step to step?",
+        "Two players matter in each step: the learner's current player and a snapshot. Which of the two must you copy again in every step?",
         "In each step: `mine = ray.put(learner.player())`, then a `play_against` task for each of two opponents, then `learner.learn(*ray.get(refs))`.",
         "One opponent is `snapshots[-1]`, and the other is `snapshots[rng.integers(len(snapshots))]`. After STEPS steps, append `ray.put(learner.player())`.",
     ],
@@ -300,11 +303,11 @@ def beats_its_past(answer: Answer, rng: Generator) -> None:
         older = sum(0 <= place < max(seen["met"][: number + 1]) for number, place in enumerate(seen["met"]))
         expect(
             older or not calls,
-            f"None of the {calls} calls of `play_against` had an opponent older than the latest snapshot.",
+            f"None of the {calls} calls to `play_against` had an opponent older than the latest snapshot.",
         )
         expect(
             calls < 2 or len(set(seen["seeds"])) > 1,
-            f"All {calls} calls of `play_against` had the same seed, and so the same random numbers.",
+            f"All {calls} calls to `play_against` had the same seed, and so the same random numbers.",
         )
         shares.append([_share(players[-1], past) for past in players[:-1]])
         return float(np.mean(shares[-1]))
@@ -362,10 +365,10 @@ def _share(last: dict, past: dict, games: int = 100) -> float:
 question(
     "one_mind_alone",
     """
-    Both robots share one module, observe the same, and take their most probable action. What happens?
+    Both robots share one module, get the same observation, and take their most probable action. What happens?
 
-    a) They go one after the other, because RLlib asks about one at a time.
-        RLlib asks about both in one batch, and even otherwise, the same observation would get the same answer.
+    a) They go one after the other, because RLlib computes one action at a time.
+        RLlib computes both in one batch, and even if it didn't, the same observation would get the same answer.
     *b) Both go, or both wait until the episode is truncated.
         Right. Only randomness could tell them apart, and there's none left. A module for each would help, and so would an observation that says which robot it's for.
     c) The robot that learns faster goes first.
@@ -381,7 +384,7 @@ question(
     a) Everything that the critic observed, because its weights were trained with it.
         Only the critic's weights have those inputs. A policy's input is its own agent's observation.
     *b) Only its own agent's observation.
-        Right. The critic rated actions during training, but it never chooses one, and that's why it may observe more.
+        Right. The critic's values were used only during training, and the critic never chooses an action, so it may observe more.
     c) The critic, to find out which action is best.
         PPO's critic estimates how good a situation is. The policy chooses the action, so the critic isn't needed after training.
     """,

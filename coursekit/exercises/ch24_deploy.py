@@ -373,7 +373,7 @@ def _judge_cluster(cluster: dict, version: str, most: int) -> None:
     told = (workers.get("rayStartParams") or {}).get("num-cpus", "4")
     expect(
         told == "4",
-        f"The workers' `rayStartParams` say `num-cpus: {told}`, and Ray believes this rather than the pod's CPUs.",
+        f"The workers' `rayStartParams` say `num-cpus: {told}`, and Ray uses this number instead of the pod's CPUs.",
     )
 
 
@@ -392,7 +392,7 @@ question(
         The variable has to be set when `ray start` runs. Does that command run in the same shell?
     *b) Nothing changes: the cluster is open to anyone who can reach it.
         Right: each command runs in its own login shell, so what one exports isn't set in the next. There's no error, only a warning on the head.
-    c) The workers are refused, because only the head has the variable.
+    c) The head rejects the workers, because only the head has the variable.
         The head's `ray start` doesn't have the variable either.
     """,
 )
@@ -417,7 +417,7 @@ question(
     Your jobs arrive all day, one after another, and a node is hardly ever idle for a minute. You raise the idle timeout from 1 to 10 minutes. What happens to the cost?
 
     *a) It hardly changes, because the nodes work nearly all the time.
-        Right: you pay for idle time only in gaps, and for each gap at most the timeout. The worst gaps are slightly longer than the timeout: you pay all of it and still wait for a new node.
+        Right: you pay for idle time only in gaps, and for each gap at most the timeout. The worst gaps are slightly longer than the timeout: you pay for the whole timeout and still wait for a new node.
     b) It's ten times as high.
         Only the idle time can grow, and there's little of it here.
     c) It falls, because new nodes start less often.

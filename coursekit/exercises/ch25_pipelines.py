@@ -13,7 +13,7 @@ from coursekit.judging.expect import expect, expect_equal
 GUARANTEES = ("exactly once", "at most once", "at least once", "none")
 WORDS = ", ".join(GUARANTEES)
 STORIES = (  # how many effects each of four orders had
-    ("every order had its effect, in another order of time", (1, 1, 1, 1), "exactly once"),
+    ("every order had its effect, but in a different sequence", (1, 1, 1, 1), "exactly once"),
     ("one order had no effect", (0, 1, 1, 1), "at most once"),
     ("nothing has happened", (0, 0, 0, 0), "at most once"),
     ("two orders had their effect twice", (2, 2, 1, 1), "at least once"),
@@ -65,7 +65,7 @@ def delivery_guarantee(answer: Answer, rng: Generator) -> None:
     hints=[
         "What must be true of the file at every moment, so that a reader finds both the key and its policy, or neither?",
         "Read the list if the file exists, and look for the key. If it isn't there, add an entry, write the whole list to a temporary file, close that file, and call `os.replace`.",
-        "Look for the key, not for the policy: two nights may learn the same weights, and a repeated call may bring other ones.",
+        "Look for the key, not for the policy: two nights may learn the same weights, and a repeated call may pass different ones.",
     ],
 )
 def publish_once(answer: Answer, rng: Generator) -> None:
@@ -74,12 +74,16 @@ def publish_once(answer: Answer, rng: Generator) -> None:
     names = [f"night{number}-publish" for number in rng.choice(range(100, 1000), size=3, replace=False)]
     orders = [[names[0], first], [names[1], second], [names[2], first], [names[0], other]]
     rows = answer.probe(given.publish_at_every_moment, orders)
-    expect(len(rows) > 0, "None of the calls was recorded. Is it a function of a path, a key, and a policy?")
+    expect(len(rows) > 0, "No call was recorded. `publish_once` must be a function of a path, a key, and a policy.")
     for row in rows:
-        dead = f" (killed when it had just {row['killed']}, and made again)" if row["killed"] else ""
+        dead = (
+            f" (its process was killed when it had just {row['killed']}, and the call was repeated)"
+            if row["killed"]
+            else ""
+        )
         with answer.case(
-            f"five calls, with the keys 1 {names[0]}, 2 {names[1]}{dead}, 3 {names[0]} (and another policy), "
-            f"4 {names[2]} (and the policy of call 1), 5 {names[1]}"
+            f"five calls with these keys: (1) {names[0]}; (2) {names[1]}{dead}; (3) {names[0]}, with another policy; "
+            f"(4) {names[2]}, with the policy of call 1; (5) {names[1]}"
         ):
             _judge_registry(answer, row, orders[:3])
 
@@ -96,7 +100,7 @@ def _judge_registry(answer: Answer, row: given.Published, orders: list) -> None:
     registry = row["registry"]
     answer.got = repr(registry)
     is_list = isinstance(registry, list) and all(isinstance(entry, dict) for entry in registry)
-    expect(is_list, f"The registry isn't a list of entries in JSON, but {registry!r}.")
+    expect(is_list, f"The registry should be a list of entries in JSON, but it's {registry!r}.")
     found = [(entry.get("version"), entry.get("key")) for entry in registry]
     wanted = [(version, key) for version, (key, _) in enumerate(orders, 1)]
     expect_equal(found, wanted, f"The registry has these versions and keys, from first to last: {found}.")
@@ -127,7 +131,7 @@ def durable_pipeline(answer: Answer, rng: Generator) -> None:
     sessions = [[[run, ""], [run, ""], [other, ""], [broken, "4"]], [[broken, ""]]]
     seen = answer.probe(given.run_sessions, steps, sessions)
     attempts = len(seen)
-    expect(attempts == 5, f"Your pipeline was called 5 times, and {attempts} of the calls were recorded.")
+    expect(attempts == 5, f"Your pipeline was called 5 times, but {attempts} of the calls were recorded.")
     one, again, beside, failed, resumed = seen
     with answer.case(f"the run {run}, with the steps and results {steps}"):
         _judge_attempts([one], steps)
@@ -144,7 +148,7 @@ def durable_pipeline(answer: Answer, rng: Generator) -> None:
             f"The caller got {failed['value']} instead of the step's own error.",
         )
     with answer.case(
-        "step 4 had raised an error; another Python process called the same run again, and nothing raised"
+        "step 4 had raised an error; another Python process called the same run again, and this time, no step raised an error"
     ):
         _judge_attempts([failed, resumed], steps)
     for killed, after in answer.probe(given.die_at_every_moment, steps, run):
@@ -173,7 +177,7 @@ def _judge_attempts(ends: list[given.End], steps: list[list]) -> None:
         expect(keys, f"Step {name} was called, but its effect never happened: another step or run had used its key.")
         times, listed = len(keys), ", ".join(keys)
         expect(times == 1, f"The effect of step {name} happened {times} times, with the keys {listed}.")
-        expect(keys[0][0] in "'\"", f"The key of step {name} isn't a string, but {keys[0]}.")
+        expect(keys[0][0] in "'\"", f"The key of step {name} should be a string, but it's {keys[0]}.")
 
 
 question(
@@ -213,7 +217,7 @@ question(
     a) The email was sent once.
         The machine may have died before it sent anything.
     *b) The step failed, and the email was sent once or not at all.
-        Right: a step that is never repeated has an outside effect at most once. Look into the outbox, or retry with a key.
+        Right: a step that is never repeated has an outside effect at most once. Look in the outbox, or retry with a key.
     c) The system will send it again.
         That would be a second run, and you haven't asked for retries.
     """,
@@ -222,8 +226,8 @@ question(
 question(
     "two_drivers",
     """
-    The driver of `night1` seems to be dead, so you start a second driver for the same run. In fact, the first driver only
-    hung, and now it continues. What do the checkpoints do about the second driver?
+    The driver of `night1` seems to be dead, so you start a second driver for the same run. In fact, the first driver was only
+    stuck, and now it continues. What do the checkpoints do about the second driver?
 
     a) They stop it.
         A checkpoint says that a step has finished, not which process is working on the next one.

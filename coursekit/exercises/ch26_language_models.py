@@ -54,13 +54,13 @@ def generate(answer: Answer, rng: Generator) -> None:
                 },
             )
             _expect_sampled(table, np.array(prompts), completions)
-    with answer.case("400 prompts, at most 2 tokens each; two generators of the same seed, and one of another"):
+    with answer.case("400 prompts, at most 2 tokens each; two generators with the same seed, and one with another"):
         again, other = (answer.probe(given.generated, table.tolist(), prompts, 2, seed)["returned"] for seed in (1, 2))
         same_seed, other_seed = (_completions(each, len(prompts))[0] for each in (again, other))
-        expect_equal(same_seed, completions, "Two generators of the same seed gave different completions.")
+        expect_equal(same_seed, completions, "Two generators with the same seed gave different completions.")
         expect(
             not agree(other_seed, completions),
-            "A generator of another seed gave the same completions: sample with `rng`.",
+            "A generator with another seed gave the same completions: sample with `rng`.",
         )
 
 
@@ -137,7 +137,7 @@ def _expect_sampled(table: np.ndarray, prompts: np.ndarray, completions: np.ndar
     )
     expect(
         abs(best - due) < 0.12,
-        f"The likeliest token came first in {best:.0%} of the completions; by the model's probabilities, it should in {due:.0%}.",
+        f"The likeliest token came first in {best:.0%} of the completions; by the model's probabilities, it should come first in {due:.0%}.",
     )
 
 
@@ -472,7 +472,7 @@ def _share_correct(completions: list[str], prompts: list[str], order: list[int])
     points=2,
     minutes=12,
     hints=[
-        "Start with a few tries of your own: `'.'`, the prompt's digits and `'.'`, the correct completion with one more digit. Then keep those that the reward pays like the correct one.",
+        "Start with a few tries of your own: `'.'`, the prompt's digits and `'.'`, the correct completion with one more digit. Then keep those that earn at least as much as the correct one.",
         "`itertools.product(digits, repeat=n)` yields all words of n digits; with four digits and n up to 4, there are a few hundred.",
         "Keep each try that isn't the correct completion and for which `reward(prompt, each) >= reward(prompt, correct)`.",
     ],

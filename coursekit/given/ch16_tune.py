@@ -540,9 +540,12 @@ def judge_results(function: Callable, *runs: list) -> Any:
 
 def small_ppo() -> Any:
     """Return PPO for CartPole with RLlib's defaults, except for small batches and a small network."""
-    from ray.rllib.algorithms.ppo import PPOConfig
+    from ray import tune
+    from ray.rllib.algorithms.ppo import PPO, PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 
+    # Tune keeps trainables by name, and `tune.with_resources(PPO, ...)` in an earlier attempt has taken this one.
+    tune.register_trainable("PPO", PPO)
     return (
         PPOConfig()
         .environment("CartPole-v1")

@@ -312,12 +312,12 @@ def the_state_keeps_its_time_dimension(self, batch, **kwargs):
     return out(self, both(batch), batch["obs"][:, -1:])
 
 
-@rejects("remembers", says="It has the keys")
+@rejects("remembers", says="has the keys")
 def forgets_the_state(self, batch, **kwargs):
     return {"action_dist_inputs": self.score(both(batch)), "embeddings": both(batch)}
 
 
-@rejects("remembers", says="other way round")
+@rejects("remembers", says="order is reversed")
 def the_older_observation_first(self, batch, **kwargs):
     now, before = both(batch).chunk(2, dim=-1)
     return out(self, torch.cat([before, now], -1), batch["obs"][:, -1])
@@ -431,7 +431,7 @@ def clips_what_it_does_not_rescale(network, obs, space):
     return np.clip(means(network, obs), space.low, space.high)
 
 
-@rejects("unsquash", says="the logarithms of the deviations")
+@rejects("unsquash", says="the logarithms of the standard deviations")
 def takes_the_second_half(network, obs, space):
     said = network.forward_inference({"obs": torch.as_tensor(obs)[None]})["action_dist_inputs"][0]
     return unsquash_action(said.detach().numpy()[len(said) // 2 :], space)

@@ -37,7 +37,7 @@ FIELD = [
     (r"\bper cent\b", "", '"5%"', "One per cent is lost."),
     (r"\bas a rule\b", "", '"usually"', "As a rule, it waits."),
     (r"\bin turn\b", "", '"alternately", "round-robin", or "one after the other"', "They run in turn."),
-    (r"\b(in|out of) step\b", "", '"synchronously", "asynchronously"', "All sample in step."),
+    (r"\b(in|out of) step\b(?! \d)", "", '"synchronously", "asynchronously"', "All sample in step."),
     (r"\btime-outs?\b", "", '"timeout"', "A time-out ends it."),
     (r"\bnaps?\b(?!`)", "", '"sleep"', "Each nap lasts a second."),
     (r"\b(can|cannot|can't) travel\b", "ch03", '"can\'t be pickled"', "A lock cannot travel."),
