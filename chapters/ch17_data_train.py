@@ -845,8 +845,8 @@ def losses_of(attempt):
     return [round(entry[1]["loss"], 2) for entry in attempt["logs"][0] if entry[0] == "report"]
 
 
-ways, after = {"worker 0 saves": (save_alone, load_alone), "all save": (save_together, load_together)}, []
 if passed("Standardise") and passed("pipeline") and passed("train_loop"):
+    ways, after = {"worker 0 saves": (save_alone, load_alone), "all save": (save_together, load_together)}, []
     print(f"DDP                   losses {losses_of(averaged)}")
     for name, (save, load) in ways.items():
         attempts = rehearse(sharded_loop, standard, config | {"save": save, "load": load}, kill=(1, 2 * 23 + 10))
