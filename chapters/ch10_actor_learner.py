@@ -34,7 +34,7 @@ from coursekit.given.cartpoles import cartpoles
 begin("ch10_actor_learner")
 
 # %%
-ray.shutdown()  # stops Ray if it's already running, so that you can run this cell again
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=2, include_dashboard=False)
 torch.set_num_threads(1)  # the network is tiny, so more threads gain nothing, and the samplers need the other core
 warm_up(2)

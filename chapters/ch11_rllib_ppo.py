@@ -43,7 +43,7 @@ from ray.rllib.connectors.env_to_module import FlattenObservations
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.rl_module import RLModule
 
-ray.shutdown()  # stops Ray if it's already running, so that you can run this cell again
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False)
 keep = tempfile.TemporaryDirectory()  # for checkpoints; deleted when you close the notebook
 

@@ -34,7 +34,7 @@ from coursekit.given.rllib_configs import built
 begin("ch12_env_runners")
 
 # %%
-ray.shutdown()  # stops Ray if it's already running, so that you can run this cell again
+ray.shutdown()  # stops a Ray instance that's already running here: its references and actors are gone
 ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]

@@ -258,8 +258,9 @@ def _order_of(minibatches: list[Any], rows: dict, size: int) -> list:
     expect(sizes and max(sizes) <= size, f"Your minibatches have the sizes {sizes}; `size` was {size}.")
     expect(min(sizes) > 0, f"Your minibatches have the sizes {sizes}: the loss of an empty one would be NaN.")
     obs, came, logp = (np.concatenate([part[name] for part in parts]) for name in ("obs", "actions", "logp"))
-    missing, twice = len(np.setdiff1d(rows["actions"], came)), len(came) - len(np.unique(came))
-    expect(not missing, f"Of the batch's {len(rows['actions'])} rows, the minibatches lacked {missing}.")
+    count, missing = len(rows["actions"]), len(np.setdiff1d(rows["actions"], came))
+    twice = len(came) - len(np.unique(came))
+    expect(not missing, f"Of the batch's {count} rows, the minibatches lacked {missing}.")
     expect(not twice, f"Some rows came more than once in one epoch, which had {twice} too many.")
     strange = np.setdiff1d(came, rows["actions"]).tolist()
     expect(not strange, f"Some rows aren't in the batch: those with the actions {strange}.")
@@ -404,10 +405,10 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
 
     with answer.case("CartPoles that only an agent trained on them can balance; up to three seeds"):
         means = best_of(train, rng, SOLVED)
-        tests = [round(mean) for mean in means]
+        tests, seeds = [round(mean) for mean in means], len(means)
         expect(
             means[-1] >= SOLVED,
-            f"On 100 new episodes, the agents of {len(tests)} seeds had the mean returns {tests}. One of them must reach {SOLVED}.",
+            f"On 100 new episodes, the agents of {seeds} seeds had the mean returns {tests}. One of them must reach {SOLVED}.",
         )
 
 
@@ -420,11 +421,11 @@ def _curve_of(curve: Any) -> list[tuple[float, float, float]]:
 def _expect_whole(curve: list[tuple[float, float, float]]) -> None:
     """Check that a curve holds totals, and that it ends where training may end."""
     steps, seconds, tests = np.transpose(curve)
-    expect(
-        np.all(np.diff(steps) > 0), f"In `curve`, the steps must be totals so far; they end with {steps[-3:].tolist()}."
-    )
+    last_steps, last_seconds = steps[-3:].tolist(), seconds[-3:].tolist()
+    more = np.all(np.diff(steps) > 0)
+    expect(more, f"In `curve`, the steps must be totals so far; they end with {last_steps}.")
     rising = np.all(np.diff(seconds) >= 0)
-    expect(rising, f"In `curve`, the seconds must be totals so far; they end with {seconds[-3:].tolist()}.")
+    expect(rising, f"In `curve`, the seconds must be totals so far; they end with {last_seconds}.")
     expect(
         tests[-1] >= STOP or steps[-1] >= LIMIT,
         f"`curve` ends after {steps[-1]:.0f} steps with a test result of {tests[-1]:.0f}. Train until a test says {STOP}, "

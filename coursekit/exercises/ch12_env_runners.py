@@ -163,11 +163,12 @@ def _judge_order(calls: list[tuple[str, float, float]], iterations: int) -> None
     expect(
         not stopped, "`time_training` stopped an algorithm that it didn't build. Leave that to the code that built it."
     )
+    due = iterations + 1
     for name in ("many", "single"):
         count = names.count(name)
         expect(
-            count == iterations + 1,
-            f"With iterations={iterations} and one warm-up, `{name}.train()` has to be called {iterations + 1} times, but it was called {count} times.",
+            count == due,
+            f"With iterations={iterations} and one warm-up, `{name}.train()` has to be called {due} times, but it was called {count} times.",
         )
     rounds = [sorted(names[i : i + 2]) for i in range(0, len(names), 2)]
     expect(

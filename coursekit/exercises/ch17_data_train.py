@@ -70,8 +70,8 @@ def _standardized(pixels: np.ndarray, images: np.ndarray) -> np.ndarray:
 
 def _expect_columns(got: dict[str, np.ndarray], batch: dict[str, np.ndarray]) -> None:
     """Check that all columns came back, those without pixels unchanged."""
-    missing = [name for name in batch if name not in got]
-    expect(not missing, f"The batch has the columns {list(batch)}; the dict that came back lacks {missing}.")
+    columns, missing = list(batch), [name for name in batch if name not in got]
+    expect(not missing, f"The batch has the columns {columns}; the dict that came back lacks {missing}.")
     changed = [name for name in batch if name != "image" and not np.array_equal(got[name], batch[name])]
     expect(not changed, f"The columns {changed} came back changed; only `image` should change.")
 
@@ -275,10 +275,11 @@ def _expect_losses(told: list[list], epochs: list[np.ndarray]) -> None:
     plain = all(isinstance(loss, int | float) for loss in sum(told, []))
     expect(plain, f'The "loss" entries of the reports are {told}; they should be numbers.')
     got, wanted = np.mean(np.array(told, float), axis=1), np.array([losses.mean() for losses in epochs])
+    losses, means = got.round(2).tolist(), wanted.round(2).tolist()
     expect_close(
         got,
         wanted,
-        f"The workers reported losses of {got.round(2).tolist()}; the means over the batches of each epoch are {wanted.round(2).tolist()}.",
+        f"The workers reported losses of {losses}; the means over the batches of each epoch are {means}.",
         rtol=0.03,
         mistakes={
             "The reports have the loss of an epoch's last batch; they should have the mean.": [x[-1] for x in epochs],

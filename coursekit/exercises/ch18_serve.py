@@ -241,11 +241,12 @@ def load_test(answer: Answer, rng: Generator) -> None:
         with answer.case(f"{count} rows, {failed} of them failed: [{rows[0]}, {rows[1]}, …]"):
             got = answer(rows)
             expect_equal(got["failed"], failed, f"`failed` is {got['failed']}; {failed} requests failed.")
+            answered = count - failed
             seconds = max(row["done"] for row in rows) - min(row["due"] for row in rows)
             expect_close(
                 got["per_second"],
-                (count - failed) / seconds,
-                f"There are {count - failed} answers, and {seconds:.4f} s passed from the first due to the last done of all requests; your `per_second` is {got['per_second']:.4g}.",
+                answered / seconds,
+                f"There are {answered} answers, and {seconds:.4f} s passed from the first due to the last done of all requests; your `per_second` is {got['per_second']:.4g}.",
                 rtol=1e-6,
             )
             _judge_percentiles(got, rows)
@@ -323,8 +324,8 @@ def batched_service(answer: Answer, rng: Generator) -> None:
 
 def _judge_batches(sizes: list[int], wanted: list[int], answers: list, best: list[int]) -> None:
     expect_equal(sizes, wanted, f"The model was called with batches of these sizes: {sizes}, not {wanted}.")
-    answered = len(answers)
-    expect(answered == len(best), f"There were {answered} answers, not {len(best)}.")
+    answered, asked = len(answers), len(best)
+    expect(answered == asked, f"There were {answered} answers, not {asked}.")
     for action, got in zip(best, answers, strict=True):
         _expect_answer(got, {"action": action, "batch": wanted[0]})
 

@@ -311,7 +311,8 @@ def unsquash(answer: Answer, rng: Generator) -> None:
             low[open_end] = -np.inf
         with answer.case(f"8 observations; a space with {numbers} numbers, {kind}"):
             got = answer.probe(given.unsquashed, obs, weight, low, high)
-            expect(len(got) == len(obs), f"There were {len(obs)} observations, and {len(got)} actions came back.")
+            count = len(got)
+            expect(count == 8, f"There were 8 observations, and {count} actions came back.")
             shapes = {_shape(action) for action in got}
             expect_equal(
                 shapes, {(numbers,)}, f"An action must have the shape of the space, [{numbers}]; yours have {shapes}."
@@ -339,12 +340,13 @@ def _judge_actions(got: list, mean: np.ndarray, rest: np.ndarray, low: np.ndarra
     open_ends = ~np.isfinite(high - low)
     if open_ends.any():
         worst = _worst(got, mean)
+        sent, returned = _short(mean[worst]), _short(got[worst])
         start, half = np.where(open_ends, 0, low), np.where(open_ends, 0, (high - low) / 2)
         partly = np.where(open_ends, mean, np.clip(start + (mean + 1) * half, low, high))
         expect_close(
             got,
             mean,
-            f"A bound is infinite, so RLlib leaves the means unchanged. For {_short(mean[worst])}, you returned {_short(got[worst])}.",
+            f"A bound is infinite, so RLlib leaves the means unchanged. For {sent}, you returned {returned}.",
             1e-3,
             1e-3,
             mistakes={
@@ -358,10 +360,12 @@ def _judge_actions(got: list, mean: np.ndarray, rest: np.ndarray, low: np.ndarra
     half = (high - low) / 2
     want = np.clip(low + (mean + 1) * half, low, high)
     worst = _worst(got, want)
+    sent, wanted, returned = _short(mean[worst]), _short(want[worst]), _short(got[worst])
+    least, most = _short(low), _short(high)
     expect_close(
         got,
         want,
-        f"For a mean of {_short(mean[worst])} and bounds from {_short(low)} to {_short(high)}, RLlib sends {_short(want[worst])}, and you returned {_short(got[worst])}.",
+        f"For a mean of {sent} and bounds from {least} to {most}, RLlib sends {wanted}, and you returned {returned}.",
         1e-3,
         1e-3,
         mistakes={

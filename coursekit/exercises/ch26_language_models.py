@@ -437,9 +437,10 @@ def _expect_curve(seen: given.Taught) -> None:
         "weights with the iteration's number, and `report` needs that number, too.",
     )
     batches = {marks[0] for _, marks in seen["sent"] if len(marks) == 1}
+    different = len(batches)
     expect(
-        not batches or len(batches) == 2 * ITERATIONS,
-        f"In {ITERATIONS} iterations, the two workers got {len(batches)} different batches of prompts: "
+        not batches or different == 2 * ITERATIONS,
+        f"In {ITERATIONS} iterations, the two workers got {different} different batches of prompts: "
         "each worker needs new ones in each iteration.",
     )
     steps, due = seen["steps"], ITERATIONS * MINIBATCHES
