@@ -440,7 +440,9 @@ FAULTS = ("explore", "env_to_module", "module", "learner_connector", "vf_clip_pa
 def diagnose(answer: Answer, rng: Generator) -> None:
     """Each number shows one fault, but a gap in log π can have two causes: blame the module only if the observations agree."""
     groups = [set(names) for size in (0, 1, 2, len(FAULTS)) for names in combinations(FAULTS, size)]
-    for broken, narrow in product(groups, (False, True)):  # clearly healthy or not, and at the limits
+    cases = [*product(groups, (False, True))]  # clearly healthy or not, and at the limits
+    for number in rng.permutation(len(cases)):
+        broken, narrow = cases[number]
         seen = _transcript(rng, broken, narrow)
         want = broken - ({"module"} if "env_to_module" in broken else set())  # nothing can be said about it
         with answer.case(f"a transcript: {seen}"):

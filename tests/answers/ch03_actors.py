@@ -277,7 +277,7 @@ class NothingFoundMeansNothingYet(Keeps):
         return None if self.kept[1] is None else self.kept
 
 
-@rejects("BestSoFar", says="the best offer so far each time")
+@rejects("BestSoFar", says="the best one so far")
 class SaysNothingWhereNothingWasFound(Keeps):
     def best(self):
         return self.kept if self.kept and self.kept[1] is not None else None
@@ -823,13 +823,13 @@ def one_actor_plays_all(make_player, seeds):
     return dict(zip(seeds, ray.get([player.play.remote(seed) for seed in seeds]), strict=True))
 
 
-@rejects("tournament", says="a dict of its own")
+@rejects("tournament", says="needs a new dict")
 def adds_to_a_global_dict(make_player, seeds):
     _scores_of_all.update(a_player_in_each_task(make_player, seeds))
     return _scores_of_all
 
 
-@rejects("tournament", says="is that of its seed")
+@rejects("tournament", says="the score of its seed")
 def scores_in_the_order_of_their_end(make_player, seeds):
     scores = a_player_in_each_task(make_player, seeds)
     return dict(zip(seeds, sorted(scores.values()), strict=True))

@@ -137,12 +137,12 @@ def counts_only_iterations_with_a_mean(config, target, most):
     return means
 
 
-@rejects("learns_corridor", says="a number per iteration")
+@rejects("learns_corridor", says="one number per iteration")
 def the_last_mean_alone(config, target, most):
     return while_not_there(config, target, most)[-1]
 
 
-@rejects("learns_corridor", says="a number per iteration")
+@rejects("learns_corridor", says="one number per iteration")
 def zero_where_nothing_is_known(config, target, most):
     return [0.0 if np.isnan(mean) else mean for mean in while_not_there(config, target, most)]
 

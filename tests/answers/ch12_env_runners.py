@@ -47,7 +47,7 @@ def only_names_that_both_have(one, other, compared):
     return (all_names(one, other) & one.to_dict().keys() & other.to_dict().keys()) - set(compared)
 
 
-@rejects("unfair", says="agree there")
+@rejects("unfair", says="has the same value in both")
 def forgets_what_is_compared(one, other, compared):
     return all_names(one, other)
 
@@ -98,12 +98,12 @@ def by_a_loop_over_one_number(batch):
     return tuple(lake(batch, runners=number, envs=number) for number in (2, 1))
 
 
-@rejects("fair_pair", says="the config of `many` has [1, 1]")
+@rejects("fair_pair", says="The config of `many` has [1, 1]")
 def the_single_one_first(batch):
     return lake(batch, 1, 1), lake(batch, 2, 2)
 
 
-@rejects("fair_pair", says="the config of `single` has [2, 1]")
+@rejects("fair_pair", says="The config of `single` has [2, 1]")
 def leaves_out_the_number_of_runners(batch):
     from ray.rllib.algorithms.ppo import PPOConfig
 

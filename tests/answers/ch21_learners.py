@@ -654,7 +654,7 @@ def leaving_completes_no_batch(network, samplers):
     return ray.remote(Quiet).remote(network, samplers)
 
 
-@rejects("inference_actor", says="something else")
+@rejects("inference_actor", says="something other than")
 def answers_in_the_wrong_order(network, samplers):
     class Mixed(Boxes):
         def order(self, answers):

@@ -289,7 +289,7 @@ def a_new_key_at_every_attempt(steps, run, folder):
     return pipeline(steps, run, folder, key=lambda name, value: uuid.uuid4().hex)
 
 
-@rejects("durable_pipeline", says="isn't a string")
+@rejects("durable_pipeline", says="should be a string")
 def a_tuple_as_key(steps, run, folder):
     return pipeline(steps, run, folder, key=lambda name, value: (run, name))
 

@@ -71,7 +71,7 @@ def takes_the_best(model, prompts, limit, rng):
     return made(*steps(model, prompts, limit, lambda logp: logp.argmax(-1)))
 
 
-@rejects("generate", says="it should in")
+@rejects("generate", says="it should come first in")
 def samples_at_a_low_temperature(model, prompts, limit, rng):
     def draw(logp):
         return torch.multinomial((logp / 0.5).softmax(-1), 1, generator=rng)[:, 0]
