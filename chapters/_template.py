@@ -27,6 +27,7 @@ r"""
 ## A heading states something
 
 One idea in a short paragraph, one sentence a line, and a picture where people would rather look.
+A term of the field, such as [actor](../docs/glossary.md#actor), is linked to the glossary at its first use.
 
 ![A function takes a value and gives one back](../img/CHAPTER.svg)
 

@@ -292,7 +292,7 @@ def test_a_canvas_gradebook_in_another_language_is_said(course):
     table = in_table(course, "11")
     result = collect(packed(course.parent, {f"lovelaceada_11_501_{START}.ipynb": SOLVED}), course, table)
     assert [note.partition(", so ")[0] for note in result.notes] == [
-        f"{table} lacks the columns Student, ID and Section"
+        f"{table} lacks the columns Student, ID, and Section"
     ]
 
 

@@ -54,7 +54,7 @@ def test_it_says_first_what_is_sent_and_sends_nothing_without_a_yes(room, submit
     attendance.join(room.words, "Ada")
     monkeypatch.setattr("builtins.input", lambda prompt: "no")
     assert "Nothing was sent" in str(hand_in.hand_in(str(notebook)))
-    assert "your code and all outputs" in capsys.readouterr().out
+    assert "your code, and all outputs" in capsys.readouterr().out
     assert not submitted.exists()
 
 

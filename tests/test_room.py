@@ -77,7 +77,7 @@ def test_two_of_one_name_can_be_told_apart_on_the_board_and_in_what_is_saved(roo
         said[nickname] = str(attendance.join(room.words, nickname))
         attendance.stuck(nickname)
     assert "You are in, Ada\n" in said["Ada"]
-    assert "You are in, ada (2)\nSomebody else is called ada" in said["ada"]
+    assert "You are in, ada (2)\nSomebody else is also called ada" in said["ada"]
     seen = {row["nickname"]: row["hand"] for row in room.watch()["people"]}
     assert seen == {"Ada": "Ada", "ada (2)": "ada", "Ada (2) (2)": "Ada (2)", "Grace": "Grace"}
     rows = csv.DictReader(fetched(room, "/export.csv")[1].splitlines())

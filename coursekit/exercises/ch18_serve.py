@@ -241,8 +241,7 @@ def load_test(answer: Answer, rng: Generator) -> None:
         with answer.case(f"{count} rows, {failed} of them failed: [{rows[0]}, {rows[1]}, …]"):
             got = answer(rows)
             expect_equal(got["failed"], failed, f"`failed` is {got['failed']}; {failed} requests failed.")
-            answered = count - failed
-            seconds = max(row["done"] for row in rows) - min(row["due"] for row in rows)
+            answered, seconds = count - failed, max(row["done"] for row in rows) - min(row["due"] for row in rows)
             expect_close(
                 got["per_second"],
                 answered / seconds,

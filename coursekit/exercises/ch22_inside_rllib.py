@@ -441,8 +441,7 @@ def diagnose(answer: Answer, rng: Generator) -> None:
     """Each number shows one fault, but a gap in log π can have two causes: blame the module only if the observations agree."""
     groups = [set(names) for size in (0, 1, 2, len(FAULTS)) for names in combinations(FAULTS, size)]
     cases = [*product(groups, (False, True))]  # clearly healthy or not, and at the limits
-    for number in rng.permutation(len(cases)):
-        broken, narrow = cases[number]
+    for broken, narrow in map(cases.__getitem__, rng.permutation(len(cases))):
         seen = _transcript(rng, broken, narrow)
         want = broken - ({"module"} if "env_to_module" in broken else set())  # nothing can be said about it
         with answer.case(f"a transcript: {seen}"):
@@ -454,10 +453,7 @@ def diagnose(answer: Answer, rng: Generator) -> None:
                 "You blame the module for the gap in log π, but the Learner gets different observations from those that the module acted on. That alone explains the gap.",
             )
             expect(not made_up, f"You name {made_up}, but according to the table, the transcript shows no such fault.")
-            expect(
-                not missed,
-                f"Faults in this transcript: {faults}. Missing from your list: {missed}. Compare each number with the table.",
-            )
+            expect(not missed, f"Your list lacks {missed} of {faults} faults. Compare each number with the table.")
 
 
 def _judge_names(said: Any) -> None:

@@ -542,22 +542,22 @@ def blames_the_module_for_every_gap(seen):
     return {*found(seen), *(["module"] if seen["logp gap"] > 1e-4 else [])}
 
 
-@rejects("diagnose", says="Missing from your list")
+@rejects("diagnose", says="Your list lacks")
 def stops_at_the_first(seen):
     return list(found(seen))[:1]
 
 
-@rejects("diagnose", says="Missing from your list")
+@rejects("diagnose", says="Your list lacks")
 def only_a_wrong_sign(seen):
     return list(found(seen, rewards=-0.5))
 
 
-@rejects("diagnose", says="Missing from your list")
+@rejects("diagnose", says="Your list lacks")
 def a_lenient_correlation(seen):
     return list(found(seen, rewards=0.98))
 
 
-@rejects("diagnose", says="Missing from your list")
+@rejects("diagnose", says="Your list lacks")
 def does_not_read_the_critics_row(seen):
     return [name for name in found(seen) if name != "vf_clip_param"]
 
