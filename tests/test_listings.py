@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from coursekit.author import listings
 from coursekit.author.build import build, stale, write
-from coursekit.author.listings import pages, probed
+from coursekit.author.listings import PATHS, all_before, openings, pages, probed
 from coursekit.basics.paths import ROOT
 from coursekit.judging.exercise import AuthorError
 
@@ -67,6 +68,22 @@ def test_five_pages_have_lists_that_are_built():
 def test_the_table_has_a_row_for_each_chapter_and_what_it_needs_directly(course):
     (course / "README.md").write_text(f"Above\n{TABLE.replace('30', '45').replace('share', 'take')}Below\n")
     assert pages(course) == {course / "README.md": f"Above\n{TABLE}Below\n"}
+
+
+def test_a_path_shows_its_chapters_as_spans_and_its_hours(course, monkeypatch):
+    marks = "<!-- begin paths: -->\n", "<!-- end paths -->\n"
+    monkeypatch.setattr(listings, "PATHS", {"Short": ("You hurry.", [0, 2]), "Long": ("You don't.", [0, 1, 2])})
+    (course / "README.md").write_text("".join(marks))
+    filled = pages(course)[course / "README.md"]
+    assert "| **Short** | You hurry. | 0, 2 | 2 |\n| **Long** | You don't. | 0–2 | 3 |" in filled
+    assert "All 3 chapters take about 3 hours" in filled
+
+
+def test_a_path_has_what_its_chapters_need_but_where_it_says_that_you_know_it():
+    before = all_before(openings())
+    missing = {name: {need for n in way for need in before[n]} - set(way) for name, (_, way) in PATHS.items()}
+    assert {name for name, needs in missing.items() if needs} == {"From training to production"}
+    assert missing["From training to production"] == {7, 8, 10}
 
 
 def test_a_page_that_lags_behind_is_stale_until_it_is_built(course, monkeypatch):

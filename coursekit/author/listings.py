@@ -5,6 +5,7 @@ It stands between two lines of a page, `<!-- begin NAME: … -->` and `<!-- end 
 
 import ast
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,22 @@ CLAIMED = {
     "ch01_tasks": ["parallel_map", "batched", "bounded_map"],
     "ch02_objects": ["share_once"],
     "ch03_actors": ["count_up", "bank", "async_sgd"],
+}
+# Ways through the course: for whom, and its chapters in order.
+PATHS = {
+    "Ray in a weekend": ("You have Python code that should use more cores or more machines.", [*range(7)]),
+    "Distributed RL": (
+        "You want to train agents in parallel: first with your own samplers and learners, then with RLlib.",
+        [*range(4), *range(7, 16), 20],
+    ),
+    "From training to production": (
+        "You tune, train, serve, and operate models. Chapter 11 expects that you know PPO; if you don't, read Chapters 7, 8, and 10 before it.",
+        [*range(7), 11, *range(16, 20)],
+    ),
+    "RL for language models": (
+        "You want to know what happens inside verl or OpenRLHF: generation, rewards, and GRPO, on several processes.",
+        [*range(6), 7, 8, 10, 26],
+    ),
 }
 OPENING = re.compile(
     r'# %% \[markdown\] you_learn_to="(?P<learn>.+)"\nr"""\n# Chapter (?P<number>\d+) · (?P<title>.+)\n\n'
@@ -104,6 +121,32 @@ def table_of_chapters(root: Path, _: str) -> str:
         for each in chapters
     ]
     return _table(["chapter | you learn to | needs | minutes", "---|---|---|---", *rows])
+
+
+def table_of_paths(root: Path, _: str) -> str:
+    """Return the ways through the course, each with its hours, and the chapters that belong to none but as electives."""
+    minutes = {each.number: each.minutes for each in openings(root)}
+    rows = [
+        f"**{name}** | {whom} | {_spans(numbers)} | {_hours(minutes[number] for number in numbers)}"
+        for name, (whom, numbers) in PATHS.items()
+    ]
+    whole = f"All {len(minutes)} chapters take about {_hours(minutes.values())} hours, an hour or two each."
+    return _table(["path | for you if | chapters | hours", "---|---|---|---", *rows]) + f"{whole}\n\n"
+
+
+def _spans(numbers: list[int]) -> str:
+    """Return numbers in order as text: `0–3, 7, 20`."""
+    groups: list[list[int]] = []
+    for number in numbers:
+        if groups and number == groups[-1][-1] + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return ", ".join(str(group[0]) if len(group) == 1 else f"{group[0]}–{group[-1]}" for group in groups)
+
+
+def _hours(minutes: Iterable[int]) -> int:
+    return round(sum(minutes) / 60)
 
 
 def seen_by_a_probe_only(root: Path, _: str) -> str:
@@ -232,6 +275,7 @@ def run_sheets(root: Path, by_hand: str) -> str:
 
 LISTINGS = {
     "chapters": table_of_chapters,
+    "paths": table_of_paths,
     "run_sheets": run_sheets,
     "probes": seen_by_a_probe_only,
     "map": rest_of_the_map,
