@@ -48,6 +48,13 @@ def test_the_table_counts_and_names_each_reason_once():
     assert table(found).splitlines()[2:] == ["| ch01_tasks | 1 of 3 | `E: no` |", "| ch02_objects | 1 of 1 | – |"]
 
 
+def test_chapters_in_which_all_passed_share_one_row():
+    found = [*map(Case, ("ch00_start", "ch01_tasks", "ch01_tasks"), ("", "E: no", ""))]
+    found += [Case("ch02_objects", ""), Case("ch02_objects", ""), Case("sandbox", "")]
+    rows = ["| 2 chapters | 3 of 3 | – |", "| ch01_tasks | 1 of 2 | `E: no` |", "| sandbox | 1 of 1 | – |"]
+    assert table(found).splitlines()[2:] == rows
+
+
 def test_a_new_table_takes_the_place_of_the_old_one_and_nothing_else():
     assert kept(PAGE, "one", "new") == PAGE.replace("old", "new")
 

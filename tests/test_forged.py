@@ -1,6 +1,6 @@
 """What a submission can claim: it starts no task and no actor, forges what its own process reports, and has the points.
 
-Each of these exercises stands in the instructors' guide among those for which there is no other evidence.
+Each of these exercises stands in docs/what_grading_proves.md among those for which there is no other evidence.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""docs/instructors.md: its ten commands lead from an empty folder to grades, and the attacks that it names exist."""
+"""The instructors' pages: ten commands lead from an empty folder to grades, and limits and attacks are those of the program."""
 
 import csv
 import os
@@ -15,8 +15,11 @@ from coursekit.sandbox.limits import Limits
 from coursekit.sandbox.nursery import available
 from tests.attacks import attacks
 
-GUIDE = (ROOT / "docs/instructors.md").read_text(encoding="utf-8")
-COMMANDS = re.search(r"```sh\n(.*?)```", GUIDE, re.DOTALL)[1].splitlines()  # type: ignore[index]
+TEN_MINUTES, REFERENCE, PROVES = (
+    (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    for name in ("instructors", "grading_reference", "what_grading_proves")
+)
+COMMANDS = re.search(r"```sh\n(.*?)```", TEN_MINUTES, re.DOTALL)[1].splitlines()  # type: ignore[index]
 
 
 def test_there_are_ten_commands():
@@ -50,17 +53,17 @@ def test_the_ten_commands_lead_from_an_empty_folder_to_grades(tmp_path):
 
 
 def test_every_attack_that_is_named_exists():
-    table = GUIDE[GUIDE.index("| a submission cannot") : GUIDE.index("Without a sandbox")]
-    named = set(re.findall(r"`(\w+)`", table[: table.index("What is **not** proven")]))
+    table = PROVES[PROVES.index("| a submission can't") : PROVES.index("## What a mark doesn't prove")]
+    named = set(re.findall(r"`(\w+)`", table))
     assert named | {"probe_replaced_by_a_constant"} <= {attack.name for attack in attacks()}
     assert len(named) > 40
 
 
 def test_the_limits_are_those_of_the_program():
-    limits, rows = Limits(), dict(re.findall(r"^\| (.+?) \| (.+?) \|", GUIDE, re.MULTILINE))
-    assert rows["one cell, or one question of a check"].startswith(f"{limits.cell_seconds} s,")
-    assert rows["one submission in all"] == f"{limits.total_seconds} s"
-    assert rows["memory of one submission, Ray included"] == f"{limits.memory_mb} MB"
+    limits, rows = Limits(), dict(re.findall(r"^\| (.+?) \| (.+?) \|", REFERENCE, re.MULTILINE))
+    assert rows["one cell, or one request from a check"].startswith(f"{limits.cell_seconds} s,")
+    assert rows["one submission in total"] == f"{limits.total_seconds} s"
+    assert rows["memory of one submission, including Ray"] == f"{limits.memory_mb} MB"
     sizes = f"{limits.processes}, {limits.disk_mb} MB, {limits.shm_mb} MB"
     assert rows["processes and threads, disk, `/dev/shm`"] == sizes
     assert rows["a notebook"].startswith(f"{MAX_BYTES // 2**20} MB, {MAX_CELLS} cells;")
