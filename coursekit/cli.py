@@ -3,6 +3,7 @@
 import atexit
 import gc
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer import Argument, Option
 
-from coursekit.basics.errors import CommandError
+from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.paths import ROOT
 from coursekit.basics.terminal import print_anything
 
@@ -90,6 +91,8 @@ def build(
     """Build notebooks/ and solutions/ from chapters/, and update the lists of chapters in README.md and docs/."""
     from coursekit.author import build as builder
 
+    if not chapter_names():
+        raise CommandError(f"There are no chapters in {ROOT}: clone the course, and build its notebooks there.")
     built = builder.build()
     outdated = builder.stale(built) if check else builder.write(built)
     for path in outdated:
@@ -107,22 +110,25 @@ def lab(
     ] = None,
 ) -> None:
     """Check this machine, and then open work/, your own copy of the course, in JupyterLab."""
+    from coursekit.basics.versions import others_than_tested
     from coursekit.machine import copies, doctor, facts
     from coursekit.machine import lab as jupyter
+    from coursekit.machine.learners_folder import learners_folder, link_to_course
 
-    found = facts.gather()
+    found, folder = facts.gather(), link_to_course(learners_folder())
     print(doctor.examine(found).text(only_what_matters=True))
-    for note in filter(None, [copies.added(copies.fill()), copies.behind()]):
+    for note in filter(None, [copies.added(copies.fill(folder)), copies.behind(folder), others_than_tested()]):
         print(note, flush=True)
-    jupyter.start(found, port, jupyter_arguments or [])
+    jupyter.start(found, port, jupyter_arguments or [], folder)
 
 
 @command("update", LEARN)
 def update() -> None:
     """Update your notebooks in work/ to the course's version, and keep everything that you wrote in them."""
+    from coursekit.machine.learners_folder import learners_folder, link_to_course
     from coursekit.machine.update import update as bring
 
-    report = bring()
+    report = bring(link_to_course(learners_folder()))
     print("\n".join(report.lines))
     if report.problems:
         raise CommandError("\n".join(report.problems))
@@ -187,7 +193,7 @@ def bill(
 ) -> None:
     """Count, for each exercise, the lines of its check, of everything that judges it, and of our solution."""
     from coursekit.author.bill import bills
-    from coursekit.basics.errors import chapter_names, existing_chapter
+    from coursekit.basics.errors import existing_chapter
 
     print(f"{'':46} check judging solution")
     for name in map(existing_chapter, chapters or chapter_names()):
@@ -483,6 +489,11 @@ def capstone_class(
     from coursekit.capstone.rules import Rules
 
     class_leaderboard(folder, Rules(seconds=seconds, by_clock=by_clock, isolated=not no_sandbox), in_browser)
+
+
+def front_door() -> None:
+    """Run `ray-rl-course`: `coursekit` under the course's own name, which opens the course where no command is given."""
+    app(args=sys.argv[1:] or ["lab"], prog_name="ray-rl-course")
 
 
 if __name__ == "__main__":

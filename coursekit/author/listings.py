@@ -1,6 +1,7 @@
-"""What pages list of chapters, checks and old names: `make build` writes it.
+"""What pages list of chapters, checks and old names, and pyproject.toml of tested versions: `make build` writes it.
 
-It stands between two lines of a page, `<!-- begin NAME: … -->` and `<!-- end NAME -->`, where NAME is one of LISTINGS.
+It stands between two lines, `<!-- begin NAME: … -->` and `<!-- end NAME -->`, in pyproject.toml `# begin NAME: …` and `# end NAME`,
+where NAME is one of LISTINGS.
 """
 
 import ast
@@ -15,7 +16,25 @@ from coursekit.given import old_names
 from coursekit.judging import message_ids
 from coursekit.judging.exercise import AuthorError
 
-MARKED = re.compile(r"^( *<!-- begin (\w+):.*?-->\n).*?^( *<!-- end \2 -->)$", re.DOTALL | re.MULTILINE)
+MARKED = re.compile(
+    r"^( *(?:<!--|#) begin (\w+):[^\n]*\n).*?^( *(?:<!--|#) end \2(?: -->)?)$", re.DOTALL | re.MULTILINE
+)
+# What constraints.txt has for authors alone, and what PyTorch's build for GPUs brings along in versions of its own choice.
+NOT_FOR_LEARNERS = (
+    *(
+        "ast-serialize",
+        "execnet",
+        "greenlet",
+        "iniconfig",
+        "librt",
+        "mypy",
+        "mypy-extensions",
+        "pathspec",
+        "playwright",
+    ),
+    *("pluggy", "pytest", "pytest-xdist", "ruff"),
+)
+FOR_GPUS = ("cuda-", "nvidia-", "triton")
 # Exercises whose checks call the answer, and take from its own process that it did what is asked: tests/test_forged.py tries.
 CLAIMED = {
     "ch01_tasks": ["parallel_map", "batched", "bounded_map"],
@@ -57,8 +76,8 @@ class Chapter:
 
 
 def pages(root: Path = ROOT) -> dict[Path, str]:
-    """Return each page that says something of all chapters, and the text that it must have."""
-    paths = [path for pattern in ("*.md", "docs/*.md", "img/*.svg") for path in root.glob(pattern)]
+    """Return each page that lists something, and the text that it must have."""
+    paths = [path for pattern in ("*.md", "docs/*.md", "img/*.svg", "pyproject.toml") for path in root.glob(pattern)]
     texts = {path: path.read_text(encoding="utf-8") for path in paths}
     return {path: _filled(text, root) for path, text in texts.items() if MARKED.search(text)}
 
@@ -273,7 +292,16 @@ def run_sheets(root: Path, by_hand: str) -> str:
     return "\n" + "\n".join(lines) + "\n\n"
 
 
+def tested(root: Path, _: str) -> str:
+    """Return the extra that installs the versions of constraints.txt, a line of it each."""
+    lines = [line for line in (root / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line]
+    names = {line: line.partition("==")[0] for line in lines}
+    kept = [line for line in lines if names[line] not in NOT_FOR_LEARNERS and not names[line].startswith(FOR_GPUS)]
+    return "tested = [\n" + "".join(f'    "{line}",\n' for line in kept) + "]\n"
+
+
 LISTINGS = {
+    "tested": tested,
     "chapters": table_of_chapters,
     "paths": table_of_paths,
     "run_sheets": run_sheets,

@@ -4,6 +4,8 @@ import platform
 import re
 from importlib import metadata
 
+from coursekit.basics.paths import FROM_WHEEL
+
 DISTRIBUTION = "ray-rl-course"
 
 
@@ -20,6 +22,33 @@ def in_words() -> str:
     named = {"Ray": installed("ray"), "Python": platform.python_version()}
     others = ", ".join(f"{name} {version}" for name, version in named.items())
     return f"The course {installed(DISTRIBUTION) or '(not installed)'}, {others}, {platform.system()}"
+
+
+def install_tested() -> str:
+    """Return the command that installs exactly the tested versions."""
+    if not FROM_WHEEL:
+        return "make setup"
+    return f'uvx --torch-backend auto --from "ray_rl_course-{installed(DISTRIBUTION)}-py3-none-any.whl[tested]" ray-rl-course'
+
+
+def others_than_tested() -> str:
+    """Return a line on the packages that came with a wheel in other versions than the tested ones, "" for none."""
+    from packaging.requirements import Requirement  # imported by few commands
+
+    if not FROM_WHEEL:
+        return ""
+    lines = [Requirement(line) for line in metadata.requires(DISTRIBUTION) or [] if "extra ==" in line]
+    tested = [one for one in lines if one.marker and one.marker.evaluate({"extra": "tested"})]
+    here = [(one, installed(one.name)) for one in tested]
+    others = [
+        f"{one.name} {version} ({one.specifier})" for one, version in here if version and version not in one.specifier
+    ]
+    if not others:
+        return ""
+    return (
+        f"These packages are not in the versions that the course was tested with: {', '.join(others)}. "
+        f"If something fails, take the tested ones: {install_tested()}"
+    )
 
 
 def tested_ranges() -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from coursekit.basics.paths import ROOT
+from coursekit.basics.paths import PACKAGE
 from coursekit.basics.syntax import parse
 
 FOLLOWED = ("coursekit.exercises.", "coursekit.given.")
@@ -25,7 +25,7 @@ def reached(module: str, name: str) -> dict[Place, list[ast.stmt]]:
 
 def file_of(module: str) -> Path:
     """Return where a module's source lies."""
-    return ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    return PACKAGE.parent.joinpath(*module.split(".")).with_suffix(".py")
 
 
 def _reach(module: str, name: str, found: dict[Place, list[ast.stmt]]) -> None:

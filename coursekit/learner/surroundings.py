@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from coursekit.basics.paths import NOTEBOOKS, ROOT
+from coursekit.basics.paths import NOTEBOOKS, ROOT, typed
 
 
 def warnings(chapter: str) -> Iterator[str]:
@@ -20,8 +20,8 @@ def warnings(chapter: str) -> Iterator[str]:
         )
     if Path.cwd() == NOTEBOOKS:
         yield (
-            "This is the course's own copy, in notebooks/: git tracks it, and a new version replaces it. "
-            f"Work in work/{chapter}.ipynb, your own copy, which `make lab` makes."
+            "This is the course's own copy, in notebooks/, and a new version replaces it. "
+            f"Work in work/{chapter}.ipynb, your own copy, which `{typed('lab')}` makes."
         )
     environment = ROOT / ".venv"
     if environment.is_dir() and Path(sys.prefix).resolve() != environment.resolve():

@@ -19,7 +19,7 @@ from coursekit.basics.cards import plural
 from coursekit.basics.cells import PREDICT, content_digest, prediction
 from coursekit.basics.errors import CommandError
 from coursekit.basics.files import write_whole
-from coursekit.basics.paths import ROOT
+from coursekit.basics.paths import ROOT, typed
 
 UNKNOWN = "unknown"
 NOT_A_NOTEBOOK = (ValueError, KeyError, TypeError, AttributeError, RecursionError, nbformat.ValidationError)
@@ -33,7 +33,7 @@ class Unreadable(CommandError):
         step = (
             f"It was left unchanged. Rename it, and `coursekit update` gives you a fresh {path.name}."
             if path.parent.name == "work"
-            else f"It is part of the course: restore it (`git checkout {name}`, or from the zip)."
+            else f"It is part of the course: restore it (`git checkout {name}`, or from the zip or the wheel)."
         )
         super().__init__(f"{name} is not a readable notebook ({' '.join(str(error).split())[:200]}). {step}")
 
@@ -101,9 +101,8 @@ def behind(root: Path = ROOT) -> str:
         found = f"The course's text has changed since you got your {plural(len(names), 'notebook')} {', '.join(names)}"
     else:
         return ""
-    return (
-        f"{found}: `coursekit update`, or `make update`, brings them up to date, and keeps everything that you wrote."
-    )
+    by = f"`coursekit update`, or `{typed('update')}`,"
+    return f"{found}: {by} brings them up to date, and keeps everything that you wrote."
 
 
 def _is_current(root: Path, name: str) -> bool:

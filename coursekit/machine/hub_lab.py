@@ -21,9 +21,9 @@ from coursekit.basics.terminal import print_anything
 from coursekit.machine import copies
 from coursekit.machine.facts import ray_worker
 from coursekit.machine.lab import FIRST, jupyter_environment
+from coursekit.machine.learners_folder import link_to_course
 from coursekit.machine.update import update
 
-LINKED = ("CHANGELOG.md", "README.md", "docs", "img", "notebooks", "pyproject.toml")
 SETTINGS = STATIC / "shared"
 LOOK = 60  # seconds between two looks at what a learner's processes do
 FRACTION = 0.05  # of one CPU that a worker of Ray must have used meanwhile, to count as training
@@ -31,14 +31,7 @@ FRACTION = 0.05  # of one CPU that a worker of Ray must have used meanwhile, to 
 
 def place(folder: Path, course: Path = ROOT) -> list[str]:
     """Make a learner's folder, or bring it to the course's version; return what to tell them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in LINKED:
-        link = folder / name
-        if link.is_symlink() and link.readlink() != course / name:
-            link.unlink()
-        if not link.exists() and (course / name).exists():
-            link.symlink_to(course / name)
-    report = update(folder)
+    report = update(link_to_course(folder, course))
     return [*report.lines, *report.problems, copies.added(copies.fill(folder))]
 
 

@@ -8,6 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from coursekit.basics.errors import CommandError
@@ -55,10 +56,10 @@ def how_to_reach(facts: Facts, port: int) -> str:
     return ""
 
 
-def jupyter_command(port: int, facts: Facts, extra: Sequence[str] = ()) -> list[str]:
-    """Return the command that starts JupyterLab; a setting among the `extra` arguments replaces ours."""
+def jupyter_command(port: int, facts: Facts, extra: Sequence[str] = (), folder: Path = ROOT) -> list[str]:
+    """Return the command that starts JupyterLab in a learner's folder; a setting among the `extra` arguments replaces ours."""
     ours = [f"--ServerApp.port={port}", "--ServerApp.port_retries=0"]
-    ours += [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
+    ours += [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url=/lab/tree/{FIRST}"]
     shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
     ours.append(f"--ServerApp.terminado_settings=shell_command={shell}")  # a login shell might set another PATH
     if why_no_browser(facts):
@@ -90,10 +91,10 @@ def jupyter_environment(token: str = "") -> dict[str, str]:
     return environment | {"JUPYTER_TOKEN": token} if token else environment
 
 
-def start(facts: Facts, wanted_port: int | None, extra: Sequence[str]) -> NoReturn:
+def start(facts: Facts, wanted_port: int | None, extra: Sequence[str], folder: Path = ROOT) -> NoReturn:
     """Say the address, then become JupyterLab: Ctrl-C reaches it, and it ends when this process is ended."""
     port = choose_port(wanted_port)
-    command = jupyter_command(port, facts, extra)
+    command = jupyter_command(port, facts, extra, folder)
     if port != PORT and wanted_port is None:
         print(f"Port {PORT} is in use by another program; using {port} instead.", flush=True)
     if not _keeps_the_address(extra):

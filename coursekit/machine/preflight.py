@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coursekit.basics.cards import plural
-from coursekit.basics.versions import within
+from coursekit.basics.versions import install_tested, within
 from coursekit.machine.facts import PORTS, Facts
 
 GIB = 2**30
@@ -54,7 +54,7 @@ def _packages(facts: Facts) -> Finding:
         if version and not within(version, tested):
             wrong.append(f"{name} {version} is outside {tested}")
     if wrong:
-        return Finding("Packages", "problem", "; ".join(wrong), "make setup    (installs the tested versions)")
+        return Finding("Packages", "problem", "; ".join(wrong), f"{install_tested()}    (installs the tested versions)")
     return Finding("Packages", "ok", ", ".join(f"{name} {version}" for name, version, _ in facts.versions))
 
 

@@ -3,10 +3,10 @@
 import json
 from functools import cache
 
-from coursekit.basics.paths import ROOT
+from coursekit.basics.paths import PACKAGE
 from coursekit.judging import exercise, message_ids
 
-EXERCISES = ROOT / "coursekit/exercises"
+EXERCISES = PACKAGE / "exercises"
 # Of the messages that every exercise has.
 COMMON = {
     "crashed": "the code raised {kind}",

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from coursekit.basics.cards import plural
 from coursekit.basics.errors import CommandError
-from coursekit.basics.paths import ROOT, STATIC
-from coursekit.grading.desk.release import write_zip
+from coursekit.basics.paths import FROM_WHEEL, ROOT, STATIC
+from coursekit.grading.desk.release import NEEDS_CHECKOUT, write_zip
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"  # as in scripts/setup.sh
 GLIBC = 28  # Debian 10, Ubuntu 20.04 and later have at least 2.28
@@ -62,6 +62,8 @@ def pack(
 
     A second call adds to the folder. `course` is one that was released: then its learners.zip goes in.
     """
+    if FROM_WHEEL:
+        raise CommandError(NEEDS_CHECKOUT)
     for what, wanted, known in (("platform", platforms, PLATFORMS), ("Python", pythons, PYTHONS)):
         for name in wanted:
             if name not in known:

@@ -17,9 +17,10 @@ from nbformat import NotebookNode
 from nbgrader.converters import GenerateAssignment
 from nbgrader.converters.base import NbGraderException
 
+from coursekit.basics.course_files import IN_ZIP, for_learners, found
 from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.html_page import html_page
-from coursekit.basics.paths import ROOT, SOLUTIONS, path_with_scripts
+from coursekit.basics.paths import FROM_WHEEL, PACKAGE, ROOT, SOLUTIONS, path_with_scripts
 from coursekit.grading import check_versions
 from coursekit.grading.class_settings import FILE, Settings, settings_of
 from coursekit.grading.desk.announce import CLASS_TOML, announced
@@ -27,26 +28,10 @@ from coursekit.grading.gradebook import Book
 from coursekit.grading.nbgrader_settings import Course
 
 PICTURE = re.compile(r"\]\(\.\./img/([\w.-]+)\)")
-NOT_IN_ZIP = re.compile(
-    rb"^[^\n]*not in the learners' zip: begin.*?not in the learners' zip: end[^\n]*\n", re.DOTALL | re.MULTILINE
+NEEDS_CHECKOUT = (
+    "The learners' zip is packed from the course's own folder, and this coursekit comes from a wheel. "
+    "Clone the course, and run the same command there."
 )
-FOR_LEARNERS = {
-    ".devcontainer",
-    ".gitignore",
-    "CHANGELOG.md",
-    "LICENSE",
-    "LICENSE-TEXT",
-    "Makefile",
-    "README.md",
-    "constraints.txt",
-    "coursekit",
-    "docs",
-    "environment.yml",
-    "img",
-    "notebooks",
-    "pyproject.toml",
-    "scripts",
-}
 CONFIG = """
 # The course's own settings go below; nbgrader's manual lists them.
 config.CourseDirectory.course_id = "ray_rl"
@@ -68,7 +53,7 @@ def release(folder: Path, report: Callable[[str], object] = str) -> list[Path]:
     archive = write_zip(folder / "learners.zip", settings)
     if not settings.is_there:
         settings.file.write_text(CLASS_TOML, encoding="utf-8")
-    config = (ROOT / "coursekit/author/nbgrader_config.py").read_text(encoding="utf-8")
+    config = (PACKAGE / "author/nbgrader_config.py").read_text(encoding="utf-8")
     (folder / "nbgrader_config.py").write_text(
         config + "    " + CONFIG.strip().replace("\n", "\n    ") + "\n", encoding="utf-8"
     )
@@ -103,22 +88,18 @@ def with_pictures(path: Path) -> NotebookNode:
 
 def write_zip(path: Path, settings: Settings | None = None) -> Path:
     """Write the project as learners get it: all that `make lab` needs, no solutions, no answers, no attacks; a class's dates in it."""
-    names = _tracked() if (ROOT / ".git").exists() else _found()
+    if FROM_WHEEL:
+        raise CommandError(NEEDS_CHECKOUT)
+    names = _tracked() if (ROOT / ".git").exists() else found(ROOT, IN_ZIP)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(names):
-            if name.split("/")[0] in FOR_LEARNERS and (ROOT / name).is_file():
+            if name.split("/")[0] in IN_ZIP and (ROOT / name).is_file():
                 file = zipfile.ZipInfo.from_file(ROOT / name, f"ray-rl-course/{name}")
-                content = _without_what_is_not_there(name)
+                content = for_learners(ROOT, name)
                 if settings and name.startswith("notebooks/") and name.endswith(".ipynb"):
                     content = announced(content.decode(), settings).encode()
                 archive.writestr(file, content, zipfile.ZIP_DEFLATED)
     return path
-
-
-def _without_what_is_not_there(name: str) -> bytes:
-    """Return a file's content, README.md and the Makefile without what they say of other files than learners get."""
-    content = (ROOT / name).read_bytes()
-    return NOT_IN_ZIP.sub(b"", content) if name in ("README.md", "Makefile") else content
 
 
 def _tracked() -> list[str]:
@@ -134,13 +115,6 @@ def _tracked() -> list[str]:
             "Fix that, and then run the same command again."
         )
     return listed.stdout.split("\0")
-
-
-def _found() -> list[str]:
-    """Return the files that may be for learners, where the project is no git checkout."""
-    files = [file for top in FOR_LEARNERS for file in [ROOT / top, *(ROOT / top).rglob("*")]]
-    names = [file.relative_to(ROOT) for file in files]
-    return [str(name) for name in names if not any(part.startswith((".", "__pycache__")) for part in name.parts[1:])]
 
 
 def _hand_out(folder: Path) -> Iterator[str]:
