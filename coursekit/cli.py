@@ -117,7 +117,8 @@ def lab(
 
     found, folder = facts.gather(), link_to_course(learners_folder())
     print(doctor.examine(found).text(only_what_matters=True))
-    for note in filter(None, [copies.added(copies.fill(folder)), copies.behind(folder), others_than_tested()]):
+    where = f"The course is in {folder}." if folder != ROOT else ""
+    for note in filter(None, [where, copies.added(copies.fill(folder)), copies.behind(folder), others_than_tested()]):
         print(note, flush=True)
     jupyter.start(found, port, jupyter_arguments or [], folder)
 

@@ -59,9 +59,9 @@ def _answers(address: str) -> bool:
     return True
 
 
-def get(address: str, method: str = "GET") -> str:
+def get(address: str, method: str = "GET", token: str = TOKEN) -> str:
     """Return what the server says to somebody who has the token."""
-    request = urllib.request.Request(address, headers={"Authorization": f"token {TOKEN}"}, method=method)
+    request = urllib.request.Request(address, headers={"Authorization": f"token {token}"}, method=method)
     with urllib.request.urlopen(request, timeout=60) as answer:
         text: str = answer.read().decode()
     return text

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,31 @@ def test_the_devcontainer_sets_up_the_course_and_names_its_ports():
     container = yaml.safe_load(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE))
     assert container["postCreateCommand"] == "make update"
     assert set(map(str, container["forwardPorts"])) == set(container["portsAttributes"]) == {"8888", "8265"}
+
+
+def test_the_extra_for_learners_has_all_exact_versions_but_those_for_authors_and_for_gpus():
+    """What the course's own packages need, is in it; what PyTorch's build for GPUs brings, PyTorch pins itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    tested = project["optional-dependencies"]["tested"]
+    assert set(tested) < set(CONSTRAINTS)
+    pinned = {canonicalize_name(Requirement(line).name) for line in tested}
+    every = {canonicalize_name(Requirement(line).name) for line in CONSTRAINTS if not line.startswith("#")}
+    of_authors = needed(project["optional-dependencies"]["dev"]) - needed(project["dependencies"])
+    left_out = {name for name in every - pinned if not name.startswith(("nvidia-", "cuda-", "triton"))}
+    assert left_out == of_authors & every
+
+
+def needed(lines: list[str]) -> set[str]:
+    """Return the packages that requirements bring along in this environment, by what their own metadata says."""
+    found: dict[tuple[str, frozenset[str]], None] = {}
+    todo = [Requirement(line) for line in lines]
+    while todo:
+        one = todo.pop()
+        if (key := (canonicalize_name(one.name), frozenset(one.extras))) not in found:
+            found[key] = None
+            theirs = map(Requirement, metadata.requires(one.name) or [])
+            extras = one.extras or {""}
+            todo += [
+                each for each in theirs if not each.marker or any(each.marker.evaluate({"extra": e}) for e in extras)
+            ]
+    return {name for name, _ in found}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coursekit.basics import course_files
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import ROOT
 from coursekit.grading.desk import release
@@ -73,7 +74,7 @@ def test_where_git_should_know_and_does_not_the_reason_is_said(project, monkeypa
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no git checkout")
 def test_every_folder_of_the_project_is_for_learners_or_for_instructors():
     tops = {name.partition("/")[0] for name in release._tracked() if name}
-    assert tops - release.FOR_LEARNERS == {
+    assert tops - course_files.IN_ZIP == {
         ".ci",
         ".gitattributes",
         ".github",
@@ -88,7 +89,7 @@ def test_every_folder_of_the_project_is_for_learners_or_for_instructors():
         "solutions",
         "tests",
     }
-    assert tops >= release.FOR_LEARNERS
+    assert tops >= course_files.IN_ZIP
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,7 @@ def test_what_the_zip_leaves_out_of_a_file_stands_between_two_marks():
     for name in ("README.md", "Makefile"):
         text = (ROOT / name).read_text()
         assert text.count("zip: begin") == text.count("zip: end") > 0
-        assert b"learners' zip" not in release._without_what_is_not_there(name)
+        assert b"learners' zip" not in course_files.for_learners(ROOT, name)
 
 
 def test_a_class_gets_its_settings_to_fill_in_and_keeps_those_that_are_there(tmp_path, monkeypatch):

@@ -33,21 +33,22 @@ def install_tested() -> str:
 
 def others_than_tested() -> str:
     """Return a line on the packages that came with a wheel in other versions than the tested ones, "" for none."""
-    from packaging.requirements import Requirement  # imported by few commands
-
     if not FROM_WHEEL:
         return ""
+    from packaging.requirements import Requirement
+
     lines = [Requirement(line) for line in metadata.requires(DISTRIBUTION) or [] if "extra ==" in line]
-    tested = [one for one in lines if one.marker and one.marker.evaluate({"extra": "tested"})]
-    here = [(one, installed(one.name)) for one in tested]
+    here = [(one, installed(one.name)) for one in lines if one.marker and one.marker.evaluate({"extra": "tested"})]
     others = [
-        f"{one.name} {version} ({one.specifier})" for one, version in here if version and version not in one.specifier
+        f"{one.name} {version} (tested: {str(one.specifier).removeprefix('==')})"
+        for one, version in here
+        if version and version not in one.specifier
     ]
     if not others:
         return ""
     return (
         f"These packages are not in the versions that the course was tested with: {', '.join(others)}. "
-        f"If something fails, take the tested ones: {install_tested()}"
+        f"If something fails, take the tested versions: {install_tested()}"
     )
 
 
