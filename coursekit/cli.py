@@ -88,7 +88,7 @@ def main(
 def build(
     check: Annotated[bool, Option("--check", help="Write nothing, and fail if any of these files is stale.")] = False,
 ) -> None:
-    """Build notebooks/ and solutions/ from chapters/, and update the lists of chapters in README.md and docs/."""
+    """Build notebooks/ and solutions/ from chapters/, and update the lists in README.md, docs/, and pyproject.toml."""
     from coursekit.author import build as builder
 
     if not chapter_names():

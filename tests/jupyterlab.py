@@ -33,7 +33,7 @@ def lab_of(course: Path, *options: str, log: Path = Path(os.devnull), **environm
     with log.open("w") as file:
         server = subprocess.Popen(command, cwd=course, env=env, stdout=file, stderr=subprocess.STDOUT)
     try:
-        until(lambda: server.poll() is not None or _answers(f"{address}/api"), 180)
+        until(lambda: server.poll() is not None or answers(f"{address}/api"), 180)
         assert server.poll() is None
         yield address
     finally:
@@ -51,7 +51,8 @@ def learners_lab(folder: Path) -> Iterator[str]:
         yield address
 
 
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
+    """Return whether a server answers at this address."""
     try:
         urllib.request.urlopen(address, timeout=20).close()
     except OSError:

@@ -85,6 +85,7 @@ def course(tmp_path):
     """Return a course with one chapter, as it lies on a machine that many share."""
     (tmp_path / "course/notebooks").mkdir(parents=True)
     (tmp_path / "course/img").mkdir()
+    (tmp_path / "course/img/ch00_map.svg").write_text("<svg/>")
     shutil.copy(ROOT / "notebooks/ch00_start.ipynb", tmp_path / "course/notebooks")
     release(tmp_path / "course", "1.0.0")
     return tmp_path / "course"
@@ -98,19 +99,24 @@ def test_a_learners_folder_has_their_own_notebooks_and_leads_to_the_shared_rest(
     mine = tmp_path / "home/course"
     assert "Copied 1 notebook" in " ".join(hub_lab.place(mine, course))
     assert (mine / "work/ch00_start.ipynb").read_bytes() == (course / "notebooks/ch00_start.ipynb").read_bytes()
-    assert (mine / "img").readlink() == course / "img"
+    assert (mine / "notebooks").readlink() == course / "notebooks"
+    assert not (mine / "img").is_symlink()  # JupyterLab would serve no picture in it
+    assert (mine / "img/ch00_map.svg").read_text() == "<svg/>"
     assert not (mine / "work").is_symlink()
 
 
 def test_a_newer_course_reaches_a_learner_with_the_next_start_and_nothing_of_theirs_is_lost(course, tmp_path):
     mine = tmp_path / "home/course"
     hub_lab.place(mine, course)
+    shutil.rmtree(mine / "img")
+    (mine / "img").symlink_to(course / "img")  # as version 0.2 made it
     notebook = mine / "work/ch00_start.ipynb"
     notebook.write_text(notebook.read_text().replace("# Chapter 0", "# My chapter 0", 1))
     release(course, "1.1.0")
     shutil.copy(ROOT / "notebooks/ch01_tasks.ipynb", course / "notebooks")
     assert "From version 1.0.0 to 1.1.0" in " ".join(hub_lab.place(mine, course))
     assert (mine / "work/ch01_tasks.ipynb").exists()
+    assert not (mine / "img").is_symlink()
     assert any("# My chapter 0" in path.read_text() for path in (mine / "work").glob("ch00_start*.ipynb"))
 
 

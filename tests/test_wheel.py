@@ -28,11 +28,11 @@ from coursekit.judging.result import MIME
 from coursekit.machine import learners_folder
 from coursekit.machine.copies import course_version
 from coursekit.sandbox.nursery import available
-from tests.jupyterlab import get
+from tests.jupyterlab import answers, get
 from tests.waiting import until
 
 UV = ["bash", str(ROOT / "scripts/uv.sh"), sys.executable]
-TOOLS = ("bash", "dirname", "head", "sed", "tr")  # of scripts/uv.sh
+TOOLS = ("bash", "dirname", "head", "realpath", "sed", "tr")  # of scripts/uv.sh, and of the commands that uv installs
 KEPT = re.compile(r"HOME|LANG|TMPDIR|SSL_.*|PIP_.*|UV_.*|.*_proxy", re.IGNORECASE)
 CHAPTER = "work/ch00_start.ipynb"
 LOOKS_INTO_THE_PACKAGE = """
@@ -101,17 +101,23 @@ def started(wheel: Path, folder: Path, seconds: float, **more: str) -> Iterator[
     empty.mkdir()
     with log.open("w") as file:
         command = [*UV, *command, "--from", f"{wheel}[tested]", "ray-rl-course"]
-        process = psutil.Popen(command, cwd=empty, env=environment, stdout=file, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, cwd=empty, env=environment, stdout=file, stderr=subprocess.STDOUT)
     try:
         until(lambda: process.poll() is not None or "JupyterLab starts at" in log.read_text(), seconds)
         address = re.search(r"(http://localhost:\d+)/lab/tree/work/ch00_start.ipynb\?token=(\w+)", log.read_text())
         assert address, log.read_text()
-        (server,) = (each for each in process.children() if "jupyterlab" in each.cmdline())
+        until(lambda: process.poll() is not None or answers(f"{address[1]}/api"), 300)
+        (server,) = (each for each in children_of(process) if "jupyterlab" in each.cmdline())
         yield Learner(empty, server.cmdline()[0], log.read_text(), address[0], environment)
     finally:
-        for each in [*process.children(recursive=True), process]:
+        for each in [*children_of(process), process]:
             each.terminate()
         process.wait(60)
+
+
+def children_of(process: subprocess.Popen) -> list[psutil.Process]:
+    running = process.poll() is None
+    return psutil.Process(process.pid).children(recursive=True) if running else []
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,12 @@
 """The folder in which a learner works: the course's own, or one that has work/ and leads to a course that lies elsewhere."""
 
+import shutil
 from pathlib import Path
 
 from coursekit.basics.course_files import BESIDE_WORK
 from coursekit.basics.paths import FROM_WHEEL, ROOT
 
-NAME = "ray-rl-course"
+NAME, PICTURES = "ray-rl-course", "img"
 
 
 def learners_folder() -> Path:
@@ -18,14 +19,21 @@ def learners_folder() -> Path:
 
 
 def link_to_course(folder: Path, course: Path = ROOT) -> Path:
-    """Put links to all that the course has beside work/ into a learner's folder, and return it; the course's own needs none."""
+    """Put links to what the course has beside work/ into a learner's folder, and return it; the course's own folder needs none.
+
+    Pictures are copied: JupyterLab serves no file behind a link that leads out of its folder (tornado 6.5.9 and later).
+    """
     if folder == course:
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     for name in BESIDE_WORK:
-        link = folder / name
-        if link.is_symlink() and link.readlink() != course / name:
-            link.unlink()
-        if not link.exists() and (course / name).exists():
-            link.symlink_to(course / name)
+        mine, theirs = folder / name, course / name
+        if mine.is_symlink() and (name == PICTURES or mine.readlink() != theirs):
+            mine.unlink()
+        if name == PICTURES:
+            mine.mkdir(exist_ok=True)
+            for picture in theirs.glob("*.*"):
+                shutil.copyfile(picture, mine / picture.name)
+        elif not mine.exists() and theirs.exists():
+            mine.symlink_to(theirs)
     return folder
