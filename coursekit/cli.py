@@ -352,7 +352,7 @@ def report(course: GradedCourse) -> None:
 
 @command("class course", TEACH)
 def class_(course: GradedCourse) -> None:
-    """Write class.html, a page for you: what was hard, which messages were most common, and who handed in nothing."""
+    """Write class.html, a page for you: who handed in nothing, what was hard, and which messages were most common."""
     from coursekit.grading.desk.grade_command import show_class
 
     show_class(course)

@@ -59,7 +59,7 @@ def test_a_script_in_a_nickname_or_a_line_is_text(room, board):
     attendance.join(room.words, "<img src=x onerror=alert(1)>")
     attendance.stuck("<script>alert(2)</script>")
     expect(board.get_by_role("rowheader", name="<img src=x onerror=alert(1)>")).to_be_visible()
-    expect(board.get_by_text("hand: <script>alert(2)</script>")).to_be_visible()
+    expect(board.locator("#stuck").get_by_text("hand: <script>alert(2)</script>")).to_be_visible()
     assert board.locator("img, tbody script").count() == 0
 
 

@@ -289,7 +289,8 @@ def test_the_classs_page_says_what_came_of_each_exercise_and_who_handed_in_nothi
     assert "1 handed in more than once" in shown
     assert "3 passed</span>" in shown
     assert "<td class=number>1.5 of 2</td>" in shown
-    assert "nothing that can be graded: 2</h3><p>dan: no notebook was handed in<br>eve (Eve &lt;Li&gt;)</p>" in shown
+    assert "<dd>dan: no notebook was handed in</dd>" in shown
+    assert "<dd>1: eve (Eve &lt;Li&gt;)</dd>" in shown
 
 
 def test_the_classs_page_counts_messages_by_id_with_an_example_and_the_comment_on_it(course):
@@ -303,8 +304,7 @@ def test_the_classs_page_counts_messages_by_id_with_an_example_and_the_comment_o
         r"1 ×.*abc123.*Does <code>f</code> wait\?.*Tried <code>x\(&lt;1&gt;\).*Launch &lt;first&gt;", shown
     )
     assert "Look at line 1: <code>f</code>" in shown
-    assert "<h2>The hardest</h2>" in shown
-    assert "0% of the points" in shown
+    assert "The hardest" not in shown  # one hand-in says nothing of a class
 
 
 @pytest.mark.parametrize("command", ["class", "report", "grades", "similar", "give-back"])

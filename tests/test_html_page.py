@@ -15,7 +15,7 @@ STYLES = sorted(path.stem for path in (STATIC / "pages").glob("*.css"))
 def test_a_page_loads_nothing_and_has_a_dark_look(style):
     text = html_page("The class", "<p>{all} of it</p>", style)
     assert not re.search(r"https?:|<script|<link|src=|@import|url\(", text)
-    assert "prefers-color-scheme: dark" in text
+    assert "color-scheme: light dark" in text
     assert text.endswith("<p>{all} of it</p>\n")
 
 

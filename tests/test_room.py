@@ -430,7 +430,9 @@ def test_the_room_sees_predictions_on_the_projector_only_once_somebody_measured(
         until(lambda: not os.listdir(home() / "room-outbox"))
     until(lambda: room.watch()["numbers"])
     assert [bar["count"] for bar in room.watch()["numbers"][0]["bars"]] == [1, 0, 0, 0, 0, 0, 1, 0, 0, 1]
-    assert room.watch("/events?names=0")["numbers"][0] | {"name": ""} == NOTHING | {"predictions": 3}
+    shown = room.watch("/events?names=0")["numbers"][0]
+    assert shown["unit"] == "seconds of single divided by seconds of many: 2 is twice as fast"
+    assert shown | {"name": "", "unit": ""} == NOTHING | {"predictions": 3}
     predictions.measured("speedup", 1.4)
     until(lambda: room.watch()["numbers"][0]["measured"])
     [shown] = room.watch("/events?names=0")["numbers"]
@@ -438,7 +440,15 @@ def test_the_room_sees_predictions_on_the_projector_only_once_somebody_measured(
     assert [bar["measured"] for bar in shown["bars"]] == [True, *[False] * 9]
 
 
-NOTHING = {"name": "", "predictions": 0, "bars": [], "predicted": None, "measured": None, "shared": []}
+NOTHING = {
+    "name": "",
+    "predictions": 0,
+    "bars": [],
+    "predicted": None,
+    "measured": None,
+    "shared": [],
+    "unit": "",
+}
 
 
 def test_shared_numbers_stand_beside_the_cores_of_their_machines(room, monkeypatch):

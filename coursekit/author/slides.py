@@ -24,6 +24,7 @@ from coursekit.judging import exercise
 from coursekit.judging.exercise import Exercise, Quiz
 
 STYLES = [
+    "look.css",
     "vendor/reveal/reveal.css",
     "vendor/reveal/simple.css",
     "vendor/katex/katex.min.css",

@@ -15,5 +15,6 @@ PAGE = """<!doctype html>
 
 def html_page(title: str, body: str, style: str) -> str:
     """Return a whole page with this title, which is plain text, and body, which is HTML; `style` names its own file in static/pages/."""
-    styles = "".join((STATIC / "pages" / f"{name}.css").read_text(encoding="utf-8") for name in ("page", style))
+    files = (STATIC / "look.css", STATIC / "pages/page.css", STATIC / f"pages/{style}.css")
+    styles = "".join(file.read_text(encoding="utf-8") for file in files)
     return PAGE.format(title=html.escape(title), styles=styles, body=body)

@@ -6,7 +6,7 @@ import io
 import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -57,6 +57,11 @@ class Settings:
     def is_there(self) -> bool:
         """Return whether the course has a class.toml."""
         return self.file.exists()
+
+    def to_come(self, student: str, assignment: str) -> datetime | None:
+        """Return the date until which a student may still hand in, None where it is past, or where there is none."""
+        due = self.extensions.get((student, assignment)) or self.due.get(assignment)
+        return due if due and due > datetime.now(UTC) else None
 
 
 def settings_of(course: Path, assignments: Collection[str] = ()) -> Settings:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from coursekit.basics.dates import in_words
 from coursekit.grading.book_marks import Marks
@@ -50,7 +49,7 @@ class Office:
 
     def _row(self, key: str, outcome: str) -> dict:
         student, assignment, notebook = key.split("/")
-        due = self.to_come(student, assignment)
+        due = self.settings.to_come(student, assignment)
         return {
             "key": key,
             "student": student,
@@ -62,11 +61,6 @@ class Office:
             "reason": (f"due {in_words(due)}" if due else "nothing was handed in") if outcome == MISSING else "",
             "seconds": 0,
         }
-
-    def to_come(self, student: str, assignment: str) -> datetime | None:
-        """Return the date until which a student may still hand in, None where it is past, or where there is none."""
-        due = self.settings.extensions.get((student, assignment)) or self.settings.due.get(assignment)
-        return due if due and due > datetime.now(UTC) else None
 
     def worth(self, assignment: str, notebook: str) -> int | float:
         """Return the points that a notebook can earn, those that a person gives included."""

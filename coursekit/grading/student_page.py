@@ -3,7 +3,7 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime, tzinfo
 from functools import cache
@@ -67,15 +67,15 @@ def write_page(
     title = _heading(cells) or line["notebook"]
     student = f"{name} ({line['student']})" if name else line["student"]
     score = _score(line, marks) if graded else "Not graded"
-    counts = _counts(results.values()) if graded else html.escape(line["assignment"])
+    bar = outcome_bar(Counter(result.status for result in results.values())) if graded and results else ""
     if graded:
         notes = _notes(_unsaid(line.get("notes", []), results), "What went wrong, or had to be fixed")
     else:
         notes = _notes([line["reason"], AGAIN])
     parts = [
         f"<h1>{html.escape(title)}</h1>",
-        f'<p class="score"><b>{score}</b><br><span class="small">{html.escape(student)} · {counts}<br>',
-        f"{html.escape(_dates(line, marks, zone))}</span></p>",
+        f'<p class="small">{html.escape(student)} · {html.escape(_dates(line, marks, zone))}</p>',
+        f'<div class="score"><b>{score}</b>{bar}</div>',
         *(notes, *cards, f'<p class="small">{HOW if graded else ""}</p>'),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,10 +101,12 @@ def _score(line: dict, marks: Marks | None) -> str:
     return f"{number(marks.score)} of {plural(number(marks.possible), 'point')}{late}{waits}"
 
 
-def _counts(results: Iterable[Result]) -> str:
-    """Return how many exercises and quizzes ended in which way: `3 passed, 1 wrong`."""
-    counts = Counter(WORDS[result.status] for result in results)
-    return ", ".join(f"{counts[status]} {status}" for status in WORDS.values() if counts[status])
+def outcome_bar(statuses: Counter[str]) -> str:
+    """Return how many ended in each way, as a bar in the colors of results with its words below: `3 passed, 1 wrong`."""
+    there = [(status, words) for status, words in WORDS.items() if statuses[status]]
+    pieces = "".join(f"<i class={status} style='flex:{statuses[status]}'></i>" for status, _ in there)
+    said = ", ".join(f"{statuses[status]} {words}" for status, words in there)
+    return f"<div class=bar aria-hidden=true>{pieces}</div><span class=small>{said}</span>"
 
 
 def _dates(line: dict, marks: Marks | None, zone: tzinfo | None) -> str:

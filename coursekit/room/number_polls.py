@@ -11,7 +11,7 @@ from typing import Any
 import nbformat
 import numpy as np
 
-from coursekit.basics.cells import prediction
+from coursekit.basics.cells import Prediction, prediction
 from coursekit.basics.paths import NOTEBOOKS
 from coursekit.room.incoming import Event
 
@@ -34,16 +34,28 @@ class Numbers:
     def view(self, chapter: str, early: bool) -> list[dict[str, Any]]:
         """Return the numbers of a chapter, the newest name first; predictions, before anybody measured, only if `early`."""
         of_chapter = [(name, kinds) for (where, name), kinds in reversed(self._of.items()) if where == chapter]
-        return [_view(name, kinds, early, options(chapter).get(name, ())) for name, kinds in of_chapter]
+        return [
+            _view(name, kinds, early, options(chapter).get(name, ())) | {"unit": units(chapter).get(name, "")}
+            for name, kinds in of_chapter
+        ]
+
+
+def options(chapter: str) -> dict[str, tuple[str, ...]]:
+    """Return the words to choose from of each prediction of a chapter that offers some."""
+    return {each.name: each.options for each, _ in _asked(chapter) if each.options}
+
+
+def units(chapter: str) -> dict[str, str]:
+    """Return what the number of each prediction of a chapter counts, as the comment behind it says: `seconds`."""
+    return {each.name: source.partition("#")[2].strip() for each, source in _asked(chapter)}
 
 
 @lru_cache
-def options(chapter: str) -> dict[str, tuple[str, ...]]:
-    """Return the words to choose from of each prediction of a chapter that offers some."""
+def _asked(chapter: str) -> list[tuple[Prediction, str]]:
     path = NOTEBOOKS / f"{chapter}.ipynb"
     cells = nbformat.read(path, as_version=4).cells if path.exists() else []
-    asked = [prediction(cell.source) for cell in cells if cell.cell_type == "code"]
-    return {each.name: each.options for each in asked if each and each.options}
+    asked = [(prediction(cell.source), cell.source) for cell in cells if cell.cell_type == "code"]
+    return [(each, source) for each, source in asked if each]
 
 
 def _view(name: str, kinds: dict[str, Values], early: bool, words: tuple[str, ...]) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from starlette.routing import Route
 
 from coursekit.basics.errors import chapter_names
 from coursekit.basics.files import MAX_BYTES
-from coursekit.basics.paths import ROOT
+from coursekit.basics.html_page import html_page
+from coursekit.basics.paths import ROOT, STATIC
 from coursekit.learner.workshop.connection import JOIN, PORT
 from coursekit.learner.workshop.pairing import Host, Mismatch, as_bytes, as_text
 from coursekit.room.export import as_csv, as_json
@@ -43,7 +44,7 @@ PATIENCE = 60  # seconds that an exchange may take
 BODY = 64 * 1024  # bytes of a request
 MANY = 120  # requests of one learner in a minute
 PEOPLE = 1000
-PAGE = Path(__file__).parents[1] / "static/room/board.html"
+PAGE = STATIC / "room/board.html"
 SLIDES = ROOT / "build/slides"
 SLIDES_POLICY = "default-src 'self' data: 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 COOKIE = "room"
@@ -277,7 +278,7 @@ def private(room: Room) -> Starlette:
             response.set_cookie(COOKIE, room.secret, httponly=True, samesite="strict")
             return response
         refuse_others(request)
-        return HTMLResponse(PAGE.read_text(encoding="utf-8"), headers={"Content-Security-Policy": _policy()})
+        return HTMLResponse(_page(), headers={"Content-Security-Policy": _policy()})
 
     async def events(request: Request) -> Response:
         refuse_others(request)
@@ -334,9 +335,14 @@ _REFUSALS: Any = {HTTPException: lambda request, error: _no(error.status_code, e
 
 
 @cache
+def _page() -> str:
+    return html_page("The room", PAGE.read_text(encoding="utf-8"), "board")
+
+
+@cache
 def _policy() -> str:
     """Return what the board's page may do: run its own script and no other, and be in no frame."""
-    script = PAGE.read_text(encoding="utf-8").split("<script>")[1].split("</script>")[0]
+    script = _page().split("<script>")[1].split("</script>")[0]
     digest = as_text(hashlib.sha256(script.encode()).digest())
     own = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
     return f"default-src 'self'; {own}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

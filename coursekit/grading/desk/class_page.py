@@ -1,25 +1,27 @@
-"""The class's page, for the instructor: each exercise's outcomes, the hardest, the most common messages, who handed in nothing."""
+"""The class's page, for the instructor: first what to act on, then what came of each notebook."""
 
 import html
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from statistics import median
 
-from coursekit.basics.cards import plural, prose
+from coursekit.basics.cards import card, plural, prose
+from coursekit.basics.dates import in_words
 from coursekit.basics.errors import CommandError
 from coursekit.basics.html_page import html_page
 from coursekit.basics.journal import Journal
 from coursekit.grading.book_marks import Marks, marks_of
 from coursekit.grading.class_run import NOTHING, Run
+from coursekit.grading.class_settings import Settings
 from coursekit.grading.comments import Comments, as_html, load
-from coursekit.grading.student_page import number
+from coursekit.grading.student_page import number, outcome_bar
 from coursekit.judging.result import COLOURS, WORDS
 
 CASE = {"Tried": "tried", "Came back": "got", "Look at": "where"}
-HARDEST = 5
+HARDEST, ENOUGH = 5, 10  # exercises that are shown; hand-ins of each, below which it says little of a class
 MESSAGES = 8  # of a chapter, the commonest
 NOT_OF_THE_ANSWER = ("not-reached", "stopped", "todo")  # ids that say nothing of the answer itself
 
@@ -58,6 +60,11 @@ class Part:
     seconds: list[float] = field(default_factory=list)
     versions: Counter[str] = field(default_factory=Counter)  # how many each student handed in
 
+    @property
+    def title(self) -> str:
+        """Return how the page calls it."""
+        return self.assignment if self.assignment == self.notebook else f"{self.assignment}/{self.notebook}"
+
 
 def write_page_of_class(run: Run) -> Path:
     """Write class.html, one file that needs no server, into a course's folder and return where it is.
@@ -71,24 +78,30 @@ def write_page_of_class(run: Run) -> Path:
         names = {one.id: " ".join(filter(None, (one.first_name, one.last_name))) for one in book.gradebook.students}
         parts = parts_of(history, marks_of(book.gradebook))
     students = {line["student"]: "" for line in history if line["student"]} | names
-    items = [item for part in parts for item in part.items.values()]
-    hardest = sorted((item for item in items if item.fraction < 1), key=lambda item: item.fraction)[:HARDEST]
-    unjudged = [item for item in items if item.unjudged]
-    title = f"The class in {run.folder.name}"
+    path = run.folder / "class.html"
+    path.write_text(page_of_class(run.folder.name, parts, students, comments, run.course.settings), encoding="utf-8")
+    return path
+
+
+def page_of_class(
+    name: str, parts: list[Part], students: dict[str, str], comments: Comments, settings: Settings
+) -> str:
+    """Return the page of the class in a folder; `students` has all of them with their names, "" where there is none."""
+    title = f"The class in {name}"
     counts = f"{plural(len(students), 'student')}, {plural(len(parts), 'notebook')}"
-    when = f"{datetime.now(run.course.settings.zone):%Y-%m-%d at %H:%M}"
-    key = "".join(f"<span style='background:{COLOURS[status]}'></span>{words}" for status, words in WORDS.items())
+    when = f"{datetime.now(settings.zone):%Y-%m-%d at %H:%M}"
+    items = [item for part in parts for item in part.items.values()]
     body = [
         f"<h1>{html.escape(title)}</h1>",
         f'<p class="small">{counts} · {when} · points from nbgrader’s gradebook</p>',
-        f'<p class="key small">{key}</p>',
-        *([_unjudged(unjudged)] if unjudged else []),
-        *([_hardest(hardest)] if hardest else []),
-        *(_part(part, students, comments) for part in parts),
+        _missing(parts, students, settings),
+        _ungradable(parts, students),
+        _unjudged([item for item in items if item.unjudged]),
+        _hardest(items),
+        _messages(parts, comments),
+        *(_part(part, students) for part in parts),
     ]
-    path = run.folder / "class.html"
-    path.write_text(html_page(title, "\n".join(body), "class"), encoding="utf-8")
-    return path
+    return html_page(title, "\n".join(filter(None, body)), "class")
 
 
 def _history(run: Run) -> list[dict]:
@@ -140,31 +153,93 @@ def _add(part: Part, line: dict, marks: Marks) -> None:
             item.said.setdefault(result["message_id"], []).append(result)
 
 
+def _missing(parts: list[Part], students: dict[str, str], settings: Settings) -> str:
+    """Return who handed in nothing, by notebook; behind a student who still may, until when."""
+    lines = {}
+    missing = [sorted(students.keys() - part.students - part.ungradable.keys()) for part in parts]
+    for part, without in zip(parts, missing, strict=True):
+        dues = {one: settings.to_come(one, part.assignment) for one in without}
+        who = [_who(one, students) + (f" (due {in_words(due)})" if due else "") for one, due in dues.items()]
+        lines[part.title] = f"{len(who)}: {', '.join(who)}" if who else ""
+    count = len(set().union(*missing))
+    return _act(f"Handed in nothing: {plural(count, 'student')}", lines, COLOURS["todo"])
+
+
+def _ungradable(parts: list[Part], students: dict[str, str]) -> str:
+    """Return what could not be graded, and why."""
+    lines = {
+        part.title: "<br>".join(f"{_who(one, students)}: {prose(why)}" for one, why in sorted(part.ungradable.items()))
+        for part in parts
+    }
+    count = sum(len(part.ungradable) for part in parts)
+    return _act(f"Not gradable: {plural(count, 'notebook')}", lines, COLOURS["crashed"])
+
+
 def _unjudged(items: list[Item]) -> str:
     """Return how many answers have no verdict, by exercise, with what each check failed at: a person has to decide on them."""
-    lines = [
-        f"<tr><td><code>{html.escape(item.name)}</code></td><td>{html.escape(item.assignment)}</td>"
-        f"<td class=number>{plural(len(item.unjudged), 'answer')}</td><td>{_case(item.unjudged[0]['values'].get('error', ''))}</td></tr>"
+    why = "In these answers, the check itself failed, which is the course’s fault. Each counts as 0 points until you give it points in formgrader."
+    lines = {
+        f"{item.name} ({item.assignment})": f"{len(item.unjudged)}: {_case(item.unjudged[0]['values'].get('error', ''))}"
         for item in items
-    ]
+    }
     count = sum(len(item.unjudged) for item in items)
-    return (
-        f"<h2>Not judged: {plural(count, 'answer')}</h2><p>Here the check itself failed, which is the course’s fault. Each counts as "
-        f"0 points until you give it points in formgrader.</p><table>{''.join(lines)}</table>"
+    return _act(f"Not judged: {plural(count, 'answer')}", lines, COLOURS["unjudged"], why)
+
+
+def _act(title: str, lines: dict[str, str], colour: str, why: str = "") -> str:
+    """Return a card with lines of HTML by what they are about, "" where there is none."""
+    shown = "".join(
+        f"<dt><code>{html.escape(about)}</code></dt><dd>{line}</dd>" for about, line in lines.items() if line
     )
+    return card(title, f"{why}<dl>{shown}</dl>", colour) if shown else ""
+
+
+def _who(student: str, students: dict[str, str]) -> str:
+    name = students.get(student)
+    return html.escape(f"{student} ({name})" if name else student)
 
 
 def _hardest(items: list[Item]) -> str:
+    """Return the exercises that cost the class most, among those that enough students have handed in."""
+    many = [item for item in items if len(item.points) >= ENOUGH and item.fraction < 1]
+    hardest = sorted(many, key=lambda item: item.fraction)[:HARDEST]
     lines = [
-        f"<tr><td><code>{html.escape(item.name)}</code></td><td>{html.escape(item.assignment)}</td>"
-        f"<td class=number>{item.fraction:.0%} of the points of {plural(len(item.points), 'hand-in')}</td><td>{_bar(item.statuses)}</td></tr>"
-        for item in items
+        f"<tr><td><code>{html.escape(item.name)}</code><br><span class=small>{html.escape(item.assignment)}</span></td>"
+        f"<td class=number>{item.fraction:.0%} of the points<br><span class=small>{plural(len(item.points), 'hand-in')}</span></td>"
+        f"<td>{outcome_bar(item.statuses)}</td></tr>"
+        for item in hardest
     ]
-    return f"<h2>The hardest</h2><table>{''.join(lines)}</table>"
+    return f"<h2>The hardest exercises</h2><table>{''.join(lines)}</table>" if hardest else ""
 
 
-def _part(part: Part, students: dict[str, str], comments: Comments) -> str:
-    """Return one notebook's section."""
+def _messages(parts: list[Part], comments: Comments) -> str:
+    """Return the most common messages of each notebook, a card for each."""
+    found = [(part, list(_cards(part, comments))) for part in parts]
+    shown = [
+        f"<h3>{html.escape(part.title)}</h3><div class=cards>{''.join(cards)}</div>" for part, cards in found if cards
+    ]
+    return f"<h2>The most common messages</h2>{''.join(shown)}" if shown else ""
+
+
+def _cards(part: Part, comments: Comments) -> Iterator[str]:
+    """Yield a card for each of a notebook's most common messages: how many got it, one student's case, your comment on it."""
+    found = [(item, message, results) for item in part.items.values() for message, results in item.said.items()]
+    found.sort(key=lambda each: -len(each[2]))
+    for item, message, results in found[:MESSAGES]:
+        example = results[0]
+        case = [f"{label} {_case(example[name])}" for label, name in CASE.items() if example[name]]
+        comment = comments.get((example["chapter"], example["name"], message), "")
+        said = f"<div class=said>{as_html(comment)}</div>" if comment else ""
+        yield card(
+            f"{len(results)} × {item.name}: {WORDS[example['status']]}",
+            f"<code class=small>{html.escape(message)}</code> {prose(example['message'])}"
+            f"<div class=small>{'<br>'.join(case)}</div>{said}",
+            COLOURS[example["status"]],
+        )
+
+
+def _part(part: Part, students: dict[str, str]) -> str:
+    """Return what came of one notebook."""
     again = sum(count > 1 for count in part.versions.values())
     facts = [f"{len(part.students)} of {plural(len(students), 'student')} graded"]
     if part.points:
@@ -173,20 +248,8 @@ def _part(part: Part, students: dict[str, str], comments: Comments) -> str:
     facts += [f"{again} handed in more than once"] if again else []
     rows = "".join(map(_row, part.items.values()))
     head = "<tr><th>exercise<th>outcome<th class=number>mean points<th class=number>median s</tr>"
-    without = dict.fromkeys(students.keys() - part.students, "") | part.ungradable
-    who = {one: f"{one} ({students[one]})" if students.get(one) else one for one in without}
-    lines = [html.escape(who[one]) + (f": {prose(why)}" if why else "") for one, why in sorted(without.items())]
-    name = part.assignment if part.assignment == part.notebook else f"{part.assignment}/{part.notebook}"
-    return "\n".join(
-        [
-            f"<h2>{html.escape(name)}</h2><p class=small>{' · '.join(facts)}</p>",
-            f"<table>{head}{rows}</table>" if rows else "",
-            _messages(part, comments),
-            f"<h3>Handed in nothing, or nothing that can be graded: {len(lines)}</h3><p>{'<br>'.join(lines)}</p>"
-            if lines
-            else "",
-        ]
-    )
+    table = f"<table>{head}{rows}</table>" if rows else ""
+    return f"<h2>{html.escape(part.title)}</h2><p class=small>{' · '.join(facts)}</p>\n{table}"
 
 
 def _duration(seconds: float) -> str:
@@ -200,40 +263,11 @@ def _row(item: Item) -> str:
         else "not counted"
     )
     return (
-        f"<tr><td><code>{html.escape(item.name)}</code></td><td>{_bar(item.statuses)}</td>"
+        f"<tr><td><code>{html.escape(item.name)}</code></td><td>{outcome_bar(item.statuses)}</td>"
         f"<td class=number>{points}</td><td class=number>{median(item.seconds):.1f}</td></tr>"
     )
-
-
-def _bar(statuses: Counter[str]) -> str:
-    """Return how many ended in each way, as a bar in the colours of results."""
-    pieces = [
-        f"<div style='flex:{statuses[status]};background:{COLOURS[status]}' title='{statuses[status]} {words}'></div>"
-        for status, words in WORDS.items()
-        if statuses[status]
-    ]
-    said = ", ".join(f"{statuses[status]} {words}" for status, words in WORDS.items() if statuses[status])
-    return f"<div class=bar>{''.join(pieces)}</div><span class=small>{said}</span>"
 
 
 def _case(text: str) -> str:
     """Return what a check tried, got or points at: words with code between backticks, else all of it code."""
     return prose(text) if "`" in text else f"<code>{html.escape(text)}</code>"
-
-
-def _messages(part: Part, comments: Comments) -> str:
-    """Return the most common messages by their ids, each with one student's case."""
-    found = [(item, message, results) for item in part.items.values() for message, results in item.said.items()]
-    found.sort(key=lambda each: -len(each[2]))
-    rows = []
-    for item, message, results in found[:MESSAGES]:
-        example = results[0]
-        case = [f"{label} {_case(example[name])}" for label, name in CASE.items() if example[name]]
-        comment = comments.get((example["chapter"], example["name"], message), "")
-        said = f"<div class=said>{as_html(comment)}</div>" if comment else ""
-        rows.append(
-            f"<tr><td class=number>{len(results)} ×</td><td class=name><code>{html.escape(item.name)}</code><br>"
-            f"<code class=small>{html.escape(message)}</code></td>"
-            f"<td>{prose(example['message'])}<div class=small>{'<br>'.join(case)}</div>{said}</td></tr>"
-        )
-    return f"<h3>The most common messages</h3><table>{''.join(rows)}</table>" if rows else ""

@@ -90,9 +90,9 @@ class _Filling:
             row.extend([""] * (place + 1 - len(row)))
             value = self.cells.get((student, assignment), MISSING)
             if value == MISSING and self.zeros:
-                due = self.office.to_come(student, assignment)
+                due = self.office.settings.to_come(student, assignment)
                 value = f"{MISSING}, due {in_words(due)}" if due else 0
-            elif value == MISSING and not self.office.to_come(student, assignment):
+            elif value == MISSING and not self.office.settings.to_come(student, assignment):
                 value = f"{MISSING} (--zeros gives 0)"
             if self.waits.get((student, assignment)):
                 value = "an answer waits for a person"
