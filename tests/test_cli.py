@@ -175,6 +175,6 @@ def test_a_container_opens_no_browser_and_extra_arguments_come_last():
 def test_lab_takes_jupyterlabs_options_and_the_last_port(monkeypatch, line, port, extra):
     started = []
     monkeypatch.setattr(lab, "start", lambda facts, *how: started.append(how))
-    monkeypatch.setattr(copies, "fill", lambda: [])
+    monkeypatch.setattr(copies, "fill", lambda root: [])
     assert CliRunner().invoke(app, ["lab", *line.split()]).exit_code == 0
-    assert started == [(port, extra)]
+    assert started == [(port, extra, ROOT)]
