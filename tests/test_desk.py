@@ -348,7 +348,7 @@ def chapter(tmp_path, monkeypatch) -> Path:
     for name in ("exercises/ch00_start.py", "given/ch00_start.py"):
         shutil.copy(ROOT / "coursekit" / name, tmp_path / "coursekit" / name)
     monkeypatch.setattr(check_versions, "ROOT", tmp_path)
-    monkeypatch.setattr(reached_code, "ROOT", tmp_path)
+    monkeypatch.setattr(reached_code, "PACKAGE", tmp_path / "coursekit")
     return tmp_path / "coursekit/exercises/ch00_start.py"
 
 
