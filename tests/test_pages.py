@@ -183,7 +183,8 @@ def test_a_printed_board_has_everything_whatever_tab_is_chosen(board):
     for part in ("#stuck", "#troubles", "#grid", "#rows", "#people", "#numbers-list"):
         expect(page.locator(part)).to_be_visible()
     assert page.locator("#rows tr").count() == len(sheets()[PLAN])
-    expect(page.locator("[role=tablist]")).to_be_hidden()
+    for part in ("[role=tablist]", "#open", "#section", "#save"):
+        expect(page.locator(part)).to_be_hidden()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
