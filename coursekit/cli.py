@@ -206,7 +206,7 @@ def bill(
 def slides(
     name: ChapterName,
     run: Annotated[
-        bool, Option("--run", help="Run the solved chapter, and show the outputs from this machine.")
+        bool, Option("--run", help="Run the solved chapter, and show its outputs instead of the recorded ones.")
     ] = False,
     sheet: Annotated[
         str, Option(help="The beginning of your run sheet's title. Default: the chapter's own run sheet.")
@@ -216,9 +216,10 @@ def slides(
     from coursekit.author.slides import write_slides
     from coursekit.basics.errors import existing_chapter
     from coursekit.room.live_board import minutes_of
-    from coursekit.room.run_sheet import lines
+    from coursekit.room.run_sheet import lines, own_sheet
 
-    path = write_slides(name, run=run, plan=lines(minutes_of(existing_chapter(name)), sheet)).relative_to(ROOT)
+    plan = lines(minutes_of(existing_chapter(name)), sheet or own_sheet(name))
+    path = write_slides(name, run=run, plan=plan).relative_to(ROOT)
     print(f"wrote {path} (open it in a browser; the S key shows the speaker notes)")
 
 

@@ -5,10 +5,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat import NotebookNode
 
+from coursekit.author import recordings
+from coursekit.author.build import solved_notebook
+from coursekit.author.slide_prose import parts, task
 from coursekit.author.slides import as_html, deck
 from coursekit.basics.errors import CommandError
-from coursekit.room.run_sheet import Row, lines
+from coursekit.room.run_sheet import Row, lines, own_sheet
 from tests.browser import chromium
 from tests.chapters import CHAPTERS
 
@@ -20,7 +24,8 @@ CHAPTER = "ch00_start"
 def page() -> str:
     notebook = deck(CHAPTER)
     math = nbformat.v4.new_markdown_cell(r"Inline $\gamma^t$, and displayed: $$\sum_{t=0}^{T} \gamma^t r_t$$")
-    notebook.cells.append(math)
+    notes = nbformat.v4.new_markdown_cell(r"Say $\gamma$.", metadata={"slideshow": {"slide_type": "notes"}})
+    notebook.cells += [math, notes]
     return as_html(notebook, CHAPTER, ROOT)
 
 
@@ -47,59 +52,113 @@ def test_every_picture_is_inside(page):
     assert page.count('src="data:image/svg+xml;base64,') == pictures > 0
 
 
+def shown(name: str) -> list[NotebookNode]:
+    return [cell for cell in deck(name).cells if "notes" not in cell.metadata.get("tags", [])]
+
+
+def test_cells_show_what_was_recorded_and_a_changed_cell_says_that_nothing_was(monkeypatch):
+    *_, first, last = recordings.demonstrations(solved_notebook(ROOT / f"chapters/{CHAPTER}.py"))
+    picture = {"output_type": "display_data", "metadata": {}, "data": {"image/png": "", "text/plain": "recorded"}}
+    monkeypatch.setattr(recordings, "load", lambda *_: {"outputs": {first.id: [picture]}})
+    outputs = [output for cell in shown(CHAPTER) for output in cell.get("outputs", [])]
+    assert outputs.count(picture) == 1
+    changed = next(cell for cell in shown(CHAPTER) if cell.id == last.id)
+    assert changed.outputs[0].text.startswith("No output: this cell has changed since the chapter was recorded.")
+    assert "make record name=ch00_start" in changed.outputs[0].text
+
+
 def test_the_speaker_has_the_answers_the_minutes_and_the_plan():
-    cells = deck(
-        "ch01_tasks", plan=[("0:35 · launch", ("as_task", "parallel_map")), ("1:40 · batches", ("batched",))]
-    ).cells
+    plan = [("0:35 · launch", ("Launch first, gather later",), "Ask."), ("1:40 · batches", ("batched",), "")]
+    cells = deck("ch01_tasks", plan=plan).cells
     notes = [cell.source for cell in cells if "notes" in cell.metadata.get("tags", [])]
     assert any("10 minutes for `parallel_map`" in note and "return ray.get(refs)" in note for note in notes)
     assert any("the answer is b" in note and "**c**" in note for note in notes)
     plans = [note for note in notes if note.startswith("**The plan**")]
-    assert "- **0:35 · launch**\n- 1:40 · batches" in plans[0]
+    assert "**The plan**\n\n- **0:35 · launch** Ask.\n- 1:40 · batches" in plans  # in the section of that name
     assert "- 0:35 · launch\n- **1:40 · batches**" in plans[-1]
 
 
-def test_a_paragraph_shows_how_it_begins_and_the_notes_have_all_of_it():
+def test_an_output_is_shown_with_one_sentence_and_the_notes_have_all_of_the_text():
     cells = deck("ch01_tasks").cells
-    place = next(number for number, cell in enumerate(cells) if "On an idle machine, the launch takes" in cell.source)
-    assert "In between" not in cells[place].source
-    assert "In between, your program is free to launch more tasks." in cells[place + 1].source
+    place = next(number for number, cell in enumerate(cells) if cell.source.startswith("In the upper plot"))
+    assert (
+        cells[place].source
+        == "In the upper plot, each task starts only after the program has fetched the previous result."
+    )
+    assert any("In the lower plot, the program launches" in cell.source for cell in cells[place + 1 : place + 3])
 
 
-def test_the_plan_is_the_run_sheet_with_most_of_the_chapter_or_the_one_that_was_chosen(monkeypatch):
-    half = [Row(0, 10, "Welcome", ()), Row(10, 60, "Tasks", ("as_task",)), Row(60, 75, "Break", ())]
-    day = [Row(90, 120, "Tasks", ("as_task",)), Row(120, 135, "Break", ()), Row(135, 150, "Batches", ("batched",))]
-    monkeypatch.setattr("coursekit.room.run_sheet.sheets", lambda: {"Half a day": half, "A day": day})
+def test_a_text_becomes_a_claim_a_picture_a_table_and_a_question():
+    text = "## The claim\n\nFirst. More.\n\n![A plot](x.svg)\n\nTwo ways.\nThey are:\n\n| a | b |\n|---|---|\n\nFour run.\n\n**Predict:** how long?"
+    assert [part.shown for part in parts(text)] == [
+        ["## The claim", "![A plot](x.svg)"],
+        ["They are:", "| a | b |\n|---|---|"],
+        ["Four run.", "**Predict:** how long?"],
+    ]
+    assert parts("## The claim\n\nFirst.\nSecond.")[0].shown == ["## The claim", "First."]
+    closing = parts("## What you can do now\n\n- Launch.\n  More.\n- Wait.\n\n## Traps\n\n- One.")
+    assert [part.shown for part in closing] == [
+        ["## What you can do now", "- Launch.\n- Wait."],
+        ["## Traps", "- One."],
+    ]
+
+
+def test_a_task_says_what_to_write():
+    assert task("`f` is fast.\nWrite `f`, which waits.\nThe check waits, too.", "f") == "Write `f`, which waits."
+
+
+def test_the_plan_is_the_chapters_own_run_sheet_or_the_one_that_was_chosen(monkeypatch):
+    half = [Row(0, 10, "Welcome", ()), Row(10, 60, "Tasks", ("as_task", "gang")), Row(60, 75, "Break", ())]
+    own = [Row(0, 30, "Tasks", ("as_task",), "Ask."), Row(30, 45, "Break", ())]
+    monkeypatch.setattr("coursekit.room.run_sheet.sheets", lambda: {"Half a day": half, "Chapter 1 · Tasks": own})
     minutes = {"as_task": 5, "batched": 15}
-    assert lines(minutes, "Half") == [("0:10 · 50 min · Tasks (`as_task` 5 min)", ("as_task",))]
-    assert [line for line, _ in lines(minutes)] == [
-        "1:30 · 30 min · Tasks (`as_task` 5 min)",
-        "2:00 · 15 min · Break",
-        "2:15 · 15 min · Batches (`batched` 15 min)",
+    assert lines(minutes, "Half") == [("0:10 · 50 min · Tasks (`as_task` 5 min)", ("as_task", "gang", "Tasks"), "")]
+    assert lines(minutes, "Chapter 1 ·") == [
+        ("0:00 · 30 min · Tasks (`as_task` 5 min)", ("as_task", "Tasks"), "Ask."),
+        ("0:30 · 15 min · Break", ("Break",), ""),
     ]
     with pytest.raises(CommandError, match="No run sheet"):
         lines(minutes, "A week")
-    assert lines({"in_no_sheet": 1}) == [("`in_no_sheet`: 1 minute", ("in_no_sheet",))]
+    assert lines({"in_no_sheet": 1}) == [("`in_no_sheet`: 1 minute", ("in_no_sheet",), "")]
+    assert own_sheet("ch01_tasks").startswith("Chapter 1 · Tasks")
+    assert own_sheet("ch99_new") == ""
 
 
-# What a slide may not be, measured in the browser: taller or wider than the page, without heading or notes.
-FAULTS = """() => Reveal.getSlides().flatMap(slide => {
-  const { h, v } = Reveal.getIndices(slide)
-  Reveal.slide(h, v)
-  const page = slide.getBoundingClientRect(), scale = Reveal.getScale(), found = []
-  const seen = [...slide.querySelectorAll("h1, h2, h3, p, li, .line, img, table, .katex-html")]
-    .filter(each => !each.closest("aside")).map(each => each.getBoundingClientRect())
-  if (seen.some(box => (box.bottom - page.top) / scale > 721)) found.push("too tall")
-  if (seen.some(box => (box.right - page.left) / scale > 1281)) found.push("too wide")
-  if (!slide.querySelector("h1, h2")) found.push("no heading")
-  if (!slide.querySelector("aside.notes")) found.push("no notes")
-  if ([...slide.querySelectorAll("[style*=zoom]")].some(each => each.style.zoom < 0.5)) found.push("too small to read")
-  return found.map(fault => `${h + 1}.${v + 1}: ${fault}`)
-})"""
+# What a slide may not be, measured in the browser with all slides laid out at once: taller or wider than the page, with letters
+# smaller than 18 px of 720, without heading or notes.
+FAULTS = """() => {
+  for (const section of document.querySelectorAll(".slides section")) {
+    section.style.display = "block"
+    section.removeAttribute("hidden")
+  }
+  const scale = Reveal.getScale()
+  const size = element => {
+    let pixels = parseFloat(getComputedStyle(element).fontSize)
+    for (; element; element = element.parentElement) pixels *= element.style.zoom || 1
+    return pixels
+  }
+  return Reveal.getSlides().flatMap(slide => {
+    const { h, v } = Reveal.getIndices(slide)
+    const page = slide.getBoundingClientRect(), found = []
+    const seen = [...slide.querySelectorAll("h1, h2, h3, p, li, .line, img, table, .katex-html")].filter(each => !each.closest("aside"))
+    const boxes = seen.map(each => each.getBoundingClientRect())
+    if (boxes.some(box => (box.bottom - page.top) / scale > 721)) found.push("too tall")
+    if (boxes.some(box => (box.right - page.left) / scale > 1281)) found.push("too wide")
+    if (!slide.querySelector("h1, h2")) found.push("no heading")
+    if (!slide.querySelector("aside.notes")) found.push("no notes")
+    const letters = document.createTreeWalker(slide, NodeFilter.SHOW_TEXT)
+    for (let text; text = letters.nextNode(); ) {
+      const element = text.parentElement
+      if (!text.data.trim() || element.closest("aside, .katex-mathml, style")) continue
+      if (size(element) < 17.9) found.push(`too small to read: ${text.data.trim()}`)
+    }
+    return found.map(fault => `${h + 1}.${v + 1}: ${fault}`)
+  })
+}"""
 
 
 @pytest.mark.slow
-def test_on_every_slide_of_every_chapter_nothing_is_cut_and_each_has_its_heading_and_notes(tmp_path):
+def test_on_every_slide_of_every_chapter_all_fits_and_is_large_enough_and_each_has_its_heading_and_notes(tmp_path):
     faults, counts = {}, {}
     for name in CHAPTERS:
         (tmp_path / f"{name}.html").write_text(as_html(deck(name), name, ROOT), encoding="utf-8")
@@ -128,6 +187,8 @@ def test_a_browser_without_a_network_shows_slides_math_and_notes(page, tmp_path)
         tab.wait_for_function("window.Reveal && Reveal.isReady()")
         assert tab.evaluate("Reveal.getTotalSlides()") >= 3
         assert tab.locator(".katex-display").count() >= 1
+        assert tab.locator("aside.notes math").count() >= 1  # and nothing that needs KaTeX's style sheet there
+        assert tab.locator("aside.notes .katex-html").count() == 0
         with context.expect_page() as opened:
             tab.keyboard.press("s")
         note = tab.locator("aside.notes p").first.text_content()

@@ -1,7 +1,7 @@
 """A chapter as slides: what learners see, with the speaker notes, in one HTML file that needs no network.
 
-A paragraph shows how it begins; the notes have all of it, to say. The page's own script breaks into pages what is
-taller than one: only the browser knows how tall that is.
+Cells show what `make record` kept of them. The page's own script breaks into pages what is taller than one: only the browser
+knows how tall that is.
 """
 
 import base64
@@ -14,10 +14,11 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
+from coursekit.author import recordings, slide_prose
 from coursekit.basics.cards import plural
-from coursekit.basics.cells import judged_by
+from coursekit.basics.cells import judged_by, prediction
 from coursekit.basics.errors import CommandError, existing_chapter
 from coursekit.basics.paths import ROOT, STATIC
 from coursekit.judging import exercise
@@ -37,11 +38,18 @@ SCRIPTS = [
     "vendor/reveal/notes.js",
     "slides/slides.js",
 ]
-SHOWN = 60  # letters: a paragraph shows its sentences until they have as many
-Plan = Sequence[tuple[str, Sequence[str]]]  # lines of a run sheet, each with the exercises that belong to it
-_PARAGRAPH = re.compile(r"(?!#|>|\||!\[|\$\$|```|[-*] |\d+\. |\*\*Predict)")
+NOT_RECORDED = (
+    "No output: this cell has changed since the chapter was recorded.\n"
+    "make record name={name} records it again; make slides name={name} RUN=1 runs it now.\n"
+)
+Plan = Sequence[
+    tuple[str, Sequence[str], str]
+]  # lines of a run sheet: words, exercises and sections, what to do in the room
+_TASK = re.compile(r"\*\*(Exercise `|Quiz ·)")
+_EXERCISE = re.compile(r"\*\*Exercise `(\w+)`")
+_SECTION = re.compile(r"## (.*)")
+_DRAWS = re.compile(r"figure\b.*=|timeline\(")  # how a cell begins that only draws
 _ANSWER = re.compile(r"### BEGIN SOLUTION\n(.*?)\n\s*### END SOLUTION", re.DOTALL)
-_UNSPOKEN = re.compile(r"^#+ .*\n?|!\[[^]]*\]\(.*?\)\n?", re.MULTILINE)
 
 
 def write_slides(name: str, root: Path = ROOT, run: bool = False, plan: Plan = ()) -> Path:
@@ -54,7 +62,7 @@ def write_slides(name: str, root: Path = ROOT, run: bool = False, plan: Plan = (
 
 
 def deck(name: str, root: Path = ROOT, run: bool = False, plan: Plan = ()) -> NotebookNode:
-    """Return the chapter with speaker notes, answers as the learner's stubs, and the type of each slide.
+    """Return the chapter as slides: cells with what they showed when it was recorded, answers as the learner's stubs, and notes.
 
     With `run`, cells have the outputs that the solved chapter has on this machine.
     """
@@ -64,13 +72,21 @@ def deck(name: str, root: Path = ROOT, run: bool = False, plan: Plan = ()) -> No
     stubs = {cell.id: cell.source for cell in learner_notebook(notebook).cells}
     if run:
         _run(notebook, root / "solutions")
-    cells = list(_cells(notebook.cells, stubs, exercise.load(name)))
-    _break_thoughts([cell for cell in cells if not _is_notes(cell)])
-    notebook.cells = _with_plan(cells, plan)
+    else:
+        _put_recorded(notebook, name, root)
+    notebook.cells = _with_plan(list(_cells(notebook.cells, stubs, exercise.load(name))), plan)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":  # nbconvert embeds no picture from outside the folder it works in
             cell.source = cell.source.replace("../img/", "img/")
     return notebook
+
+
+def _put_recorded(notebook: NotebookNode, name: str, root: Path) -> None:
+    """Give each demonstration what it showed when the chapter was recorded; one that has changed since then says so."""
+    outputs = recordings.load(name, root).get("outputs", {})
+    missing = [new_output("stream", text=NOT_RECORDED.format(name=name))]
+    for cell in recordings.demonstrations(notebook):
+        cell.outputs = nbformat.from_dict(outputs.get(cell.id, missing))
 
 
 def _run(notebook: NotebookNode, folder: Path) -> None:
@@ -90,47 +106,72 @@ def _run(notebook: NotebookNode, folder: Path) -> None:
 def _cells(
     cells: list[NotebookNode], stubs: dict[str, str], items: dict[str, Exercise | Quiz]
 ) -> Iterator[NotebookNode]:
-    """Yield the cells of the slides: prose cut short and its whole in notes, answers in notes, each task on a slide of its own."""
-    introduction, answers = cells[0], list[str]()
-    for cell, following in zip(cells, [*cells[1:], None], strict=True):
+    """Yield the cells of the slides, each with its notes: a claim, a picture, a cell, a question or a task on a slide of its own."""
+    demonstrations = {cell.id for cell in recordings.demonstrations(NotebookNode(cells=cells))}
+    introduction, answers, above, caption = cells[0], list[str](), "", ""
+    for cell, following in zip(cells, [*cells[1:], new_markdown_cell("#")], strict=True):
         if _is_notes(cell) or cell.id not in stubs:
             yield _notes(cell.source if cell.cell_type == "markdown" else f"```python\n{cell.source}\n```")
-        elif cell.cell_type == "code":
-            answers += _ANSWER.findall(cell.source) if stubs[cell.id] != cell.source else []
-            cell.source = stubs[cell.id]
-            yield cell
-            if judged := judged_by(cell.source):
-                item = items[judged[1]]
-                cell.outputs = []  # what a right answer gets
-                introduction.metadata["slideshow"] = {"slide_type": "subslide", "data": {"timing": 60 * item.minutes}}
-                if isinstance(item, Quiz):
-                    introduction.source += f'\n\n<div data-quiz="{item.chapter} {item.name}"></div>'
-                yield _notes(_answer(item, answers))
-                answers = []
-        elif cell.source.startswith(("**Exercise `", "**Quiz ·")):
+        elif cell.cell_type == "markdown" and _TASK.match(cell.source):
             introduction = cell
             yield cell
-        else:
-            said = _UNSPOKEN.sub("", cell.source).strip()
-            task = following is not None and following.source.startswith("**Exercise `")
-            cell.source = _shown(cell.source, task)
+        elif cell.cell_type == "markdown":
+            yield from _text(cell.source, caption)
+            above, caption = cell.source, ""
+        elif judged := judged_by(cell.source):
+            item = items[judged[1]]
+            introduction.metadata["slideshow"] = {"slide_type": "subslide", "data": {"timing": 60 * item.minutes}}
+            if isinstance(item, Quiz):
+                introduction.source += f'\n\n<div data-quiz="{item.chapter} {item.name}"></div>'
+            else:
+                introduction.source = f"{slide_prose.task(above, item.name)}\n\n{introduction.source}"
+            yield _notes(_answer(item, answers))
+            answers = []
+        elif stubs[cell.id] != cell.source:
+            answers += _ANSWER.findall(cell.source)
+            cell.source, cell.outputs = stubs[cell.id], []
+            if introduction.source.startswith("**Exercise"):
+                yield cell
+        elif prediction(cell.source):
+            cell.outputs = []
             yield cell
-            if said:
-                yield _notes(said)
+        elif cell.id in demonstrations:
+            plain = following.cell_type == "markdown" and following.id in stubs and not _is_notes(following)
+            caption = slide_prose.caption(following.source) if plain else ""
+            yield from _demonstration(cell, slide_prose.lead(above), caption)
+            above = ""
 
 
-def _shown(source: str, task: bool) -> str:
-    """Return prose with each paragraph cut after its first sentence or two; before an exercise, the last one is whole."""
-    blocks = source.split("\n\n")
-    plain = [number for number, block in enumerate(blocks) if _PARAGRAPH.match(block)]
-    for number in plain:
-        if task and number == plain[-1]:
-            continue
-        lines = blocks[number].splitlines()
-        count = next((count for count in range(1, len(lines)) if len(" ".join(lines[:count])) >= SHOWN), len(lines))
-        leads = lines[-1:] if count < len(lines) and lines[-1].endswith(":") else []  # to the code below
-        blocks[number] = "\n".join(lines[:count] + leads)
-    return "\n\n".join(blocks)
+def _text(source: str, caption: str) -> Iterator[NotebookNode]:
+    """Yield the slides of a text cell, each with its notes; where its first sentence is the caption above, its notes go there."""
+    kind = "slide" if source.startswith(("# ", "## ")) else "subslide"
+    for number, part in enumerate(slide_prose.parts(source, caption)):
+        if part.shown and not (caption and number == 0):
+            yield new_markdown_cell("\n\n".join(part.shown), metadata={"slideshow": {"slide_type": kind}})
+            kind = "subslide"
+        if part.said:
+            yield _notes("\n\n".join(part.said))
+
+
+def _demonstration(cell: NotebookNode, lead: str, caption: str) -> Iterator[NotebookNode]:
+    """Yield a cell with its printed output, and then, on a slide of its own, what it draws; a cell that only draws isn't shown."""
+    outputs = cell.outputs
+    first = next((number for number, output in enumerate(outputs) if _is_picture(output)), len(outputs))
+    pictures, cell.outputs = outputs[first:], outputs[:first]
+    if not (pictures and _DRAWS.match(cell.source)):
+        shown = [new_markdown_cell(lead)] if lead else []
+        shown += [cell, *([new_markdown_cell(caption)] if caption and not pictures else [])]
+        shown[0].metadata["slideshow"] = {"slide_type": "subslide"}
+        yield from shown
+    if pictures:
+        drawing = new_code_cell(outputs=pictures, metadata={"transient": {"remove_source": True}})
+        shown = [new_markdown_cell(caption), drawing] if caption else [drawing]
+        shown[0].metadata["slideshow"] = {"slide_type": "subslide"}
+        yield from shown
+
+
+def _is_picture(output: NotebookNode) -> bool:
+    return any(mime.startswith("image/") for mime in output.get("data", {}))
 
 
 def _answer(item: Exercise | Quiz, answers: list[str]) -> str:
@@ -142,27 +183,33 @@ def _answer(item: Exercise | Quiz, answers: list[str]) -> str:
     return f"**{plural(item.minutes, 'minute')} for `{item.name}`.** {item.idea}\n\n```python\n{code}\n```"
 
 
-def _break_thoughts(cells: list[NotebookNode]) -> None:
-    """Begin a slide where a new thought begins: with the text after code."""
-    for before, cell in zip(cells, cells[1:], strict=False):
-        if "slideshow" not in cell.metadata and before.cell_type == "code" and cell.cell_type == "markdown":
-            cell.metadata["slideshow"] = {"slide_type": "subslide"}
-
-
 def _with_plan(cells: list[NotebookNode], plan: Plan) -> list[NotebookNode]:
-    """Return the cells with the plan at the end of each slide's notes, its line of now in bold: that of the exercise to come."""
-    found, now, end = list[NotebookNode](), "", 0  # found from the last cell to the first
-    for cell in reversed(cells):
-        judged = judged_by(cell.source) if cell.cell_type == "code" else None
-        if judged and any(judged[1] in names for _, names in plan):
-            now = judged[1]
+    """Return the cells with the plan at the end of each slide's notes: its line of now in bold, with what to do in the room."""
+    found, end = list[NotebookNode](), 0  # found from the last cell to the first
+    for cell, now in reversed(list(zip(cells, _lines_of_now(cells, plan), strict=True))):
         found.append(cell)
         if plan and cell.metadata.get("slideshow", {}).get("slide_type") in ("slide", "subslide"):
-            there = next((number for number, (_, names) in enumerate(plan) if now in names), len(plan) - 1)
-            lines = [f"- **{line}**" if number == there else f"- {line}" for number, (line, _) in enumerate(plan)]
+            lines = [f"- {words}" for words, _, _ in plan]
+            lines[now] = f"- **{plan[now][0]}** {plan[now][2]}".rstrip()
             found.insert(end, _notes("**The plan**\n\n" + "\n".join(lines)))
             end = len(found)
     return found[::-1]
+
+
+def _lines_of_now(cells: list[NotebookNode], plan: Plan) -> list[int]:
+    """Return for each cell the number of its line in the plan: that of its section, else that of the exercise to come."""
+    line = {name: number for number, (_, names, _) in reversed(list(enumerate(plan))) for name in names}
+    found, section, coming = list[int | None](), None, max(len(plan) - 1, 0)
+    for cell in cells:
+        if heading := _SECTION.match(cell.source):
+            section = line.get(re.sub("[`*]", "", heading[1]))
+        found.append(section)
+    for number, cell in reversed(list(enumerate(cells))):
+        if exercise := _EXERCISE.search(cell.source):
+            coming = line.get(exercise[1], coming)
+        if found[number] is None:
+            found[number] = coming
+    return [number or 0 for number in found]
 
 
 def _notes(text: str) -> NotebookNode:
@@ -184,7 +231,7 @@ def as_html(notebook: NotebookNode, name: str, root: Path) -> str:
         exclude_input_prompt=True,
         exclude_output_prompt=True,
     )
-    first = notebook.cells[0].source
+    first = "\n".join(cell.source for cell in notebook.cells[:2])  # the opening, and its notes
     title = next((line[2:] for line in first.splitlines() if line.startswith("# ")), name)
     minutes = re.search(r"About (\d+) minutes", first)
     resources = {

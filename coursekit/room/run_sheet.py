@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from coursekit.basics.cards import plural
 from coursekit.basics.errors import CommandError
@@ -53,20 +53,35 @@ def sheets() -> dict[str, list[Row]]:
     return {title: rows for page in pages for title, rows in page.items()}
 
 
-def lines(minutes: dict[str, int], title: str = "") -> list[tuple[str, tuple[str, ...]]]:
-    """Return what a speaker has before them: the lines of a run sheet from the first to the last with one of these exercises.
+class Line(NamedTuple):
+    """A line of a speaker's plan: its words, the exercises and sections that belong to it, and what to do in the room."""
 
-    Each comes with its exercises. The sheet is that with most of the exercises among those that begin with the title, the chapter's own
-    before a day's; where there is none, each exercise is a line.
+    words: str
+    names: tuple[str, ...]
+    say: str = ""
+
+
+def own_sheet(chapter: str) -> str:
+    """Return the title of a chapter's own run sheet, "" where it has none."""
+    path = ROOT / f"docs/run_sheets/{chapter}.md"
+    return next(iter(read(path.read_text(encoding="utf-8"))), "") if path.exists() else ""
+
+
+def lines(minutes: dict[str, int], title: str = "") -> list[Line]:
+    """Return what a speaker has before them: a chapter's own run sheet, or the lines of a day's from its first exercise to its last.
+
+    The sheet is that with most of the exercises among those that begin with the title; where there is none, each exercise is a line.
     """
     named = [rows for name, rows in sheets().items() if name.startswith(title)]
-    rows = max(reversed(named), key=lambda rows: len(minutes.keys() & _exercises(rows)), default=[])
+    rows = max(named, key=lambda rows: len(minutes.keys() & _exercises(rows)), default=[])
     mine = [number for number, row in enumerate(rows) if minutes.keys() & set(row.exercises)]
+    if mine and not _exercises(rows) <= minutes.keys():
+        rows = rows[mine[0] : mine[-1] + 1]
     if mine:
-        return [(_line(row, minutes), row.exercises) for row in rows[mine[0] : mine[-1] + 1]]
+        return [Line(_line(row, minutes), row.exercises + tuple(row.what.split(" · ")), row.say) for row in rows]
     if title:
         raise CommandError(f"No run sheet in docs/ begins with {title!r} and has an exercise of this chapter.")
-    return [(f"`{name}`: {plural(each, 'minute')}", (name,)) for name, each in minutes.items()]
+    return [Line(f"`{name}`: {plural(each, 'minute')}", (name,)) for name, each in minutes.items()]
 
 
 def _exercises(rows: list[Row]) -> set[str]:

@@ -2,6 +2,7 @@
 const Pages = (() => {
   const HEIGHT = 704 // of 720: the rest is for what lines, bars and borders stand out
   const WIDTH = 1280
+  const LEAST = 18 // of 720: the smallest letters
   const GAP = 56 // of margins, above the first thing on a page
   const HEADING = "h1, h2"
   const CONTENT = "h1, h2, h3, p, li, pre > *, img, svg, table, .jp-OutputArea-output > *"
@@ -28,10 +29,15 @@ const Pages = (() => {
     pre.replaceChildren(...rows)
   }
 
+  /* Make something smaller, but not so small that it can't be read from the last row. */
+  function zoom(element, factor) {
+    element.style.zoom = Math.max(factor, LEAST / parseFloat(getComputedStyle(element).fontSize))
+  }
+
   function narrow(section) {
-    for (const each of section.querySelectorAll("table, .jp-RenderedHTMLCommon > div, .katex-display > .katex")) {
+    for (const each of section.querySelectorAll("table, .katex-display > .katex")) {
       const width = Math.max(box(each).width, each.scrollWidth)
-      if (width > WIDTH) each.style.zoom = (WIDTH - 4) / width
+      if (width > WIDTH) zoom(each, (WIDTH - 4) / width)
     }
   }
 
