@@ -66,10 +66,9 @@ def lead(source: str) -> str:
 
 
 def task(source: str, name: str) -> str:
-    """Return the sentence of a text that says what to write as `name`; if none does, the first of the last paragraph."""
-    lines = [line for line in source.splitlines() if f"`{name}`" in line]
-    asked = [line for line in lines if re.search(r"\b[Ww]rite\b", line)]
-    return [*asked, *lines, blocks(source)[-1].splitlines()[0]][0]
+    """Return the sentence of a text that says what to write as `name`, "" if the answer's own docstring has to say it."""
+    asked = [line for line in source.splitlines() if re.search(r"\b[Ww]rite\b", line)]
+    return next((line for line in asked if f"`{name}`" in line), asked[-1] if asked else "")
 
 
 def _needs(block: str, before: str) -> bool:

@@ -42,6 +42,7 @@ NOT_RECORDED = (
     "No output: this cell has changed since the chapter was recorded.\n"
     "make record name={name} records it again; make slides name={name} RUN=1 runs it now.\n"
 )
+PICTURE = "What the cell draws"  # for a screen reader, where no sentence of the text describes it
 Plan = Sequence[
     tuple[str, Sequence[str], str]
 ]  # lines of a run sheet: words, exercises and sections, what to do in the room
@@ -124,7 +125,7 @@ def _cells(
             if isinstance(item, Quiz):
                 introduction.source += f'\n\n<div data-quiz="{item.chapter} {item.name}"></div>'
             else:
-                introduction.source = f"{slide_prose.task(above, item.name)}\n\n{introduction.source}"
+                introduction.source = f"{slide_prose.task(above, item.name)}\n\n{introduction.source}".lstrip()
             yield _notes(_answer(item, answers))
             answers = []
         elif stubs[cell.id] != cell.source:
@@ -164,6 +165,8 @@ def _demonstration(cell: NotebookNode, lead: str, caption: str) -> Iterator[Note
         shown[0].metadata["slideshow"] = {"slide_type": "subslide"}
         yield from shown
     if pictures:
+        for picture in pictures:
+            picture.metadata["alt"] = caption or PICTURE
         drawing = new_code_cell(outputs=pictures, metadata={"transient": {"remove_source": True}})
         shown = [new_markdown_cell(caption), drawing] if caption else [drawing]
         shown[0].metadata["slideshow"] = {"slide_type": "subslide"}

@@ -5,8 +5,8 @@ const Pages = (() => {
   const LEAST = 18 // of 720: the smallest letters
   const GAP = 56 // of margins, above the first thing on a page
   const HEADING = "h1, h2"
-  const CONTENT = "h1, h2, h3, p, li, pre > *, img, svg, table, .jp-OutputArea-output > *"
-  const WHOLE = "ul, ol, pre, tbody" // divided only where one is taller than a page
+  const CONTENT = "h1, h2, h3, p, li, pre > *, img, svg, table, tr, .jp-OutputArea-output > *"
+  const WHOLE = "ul, ol, pre, table, tbody" // divided only where one is taller than a page
 
   const box = element => element.getBoundingClientRect()
 
@@ -45,7 +45,7 @@ const Pages = (() => {
   function shrink(element, limit) {
     for (let times = 0; times < 5 && box(element).bottom > limit; times++) {
       const now = Number(element.style.zoom || 1)
-      element.style.zoom = 0.98 * now * (limit - box(element).top) / box(element).height
+      zoom(element, 0.98 * now * (limit - box(element).top) / box(element).height)
     }
   }
 
@@ -65,6 +65,7 @@ const Pages = (() => {
       const rest = node.cloneNode(false)
       rest.removeAttribute("id")
       rest.append(...(part ? [part] : []), ...children.slice(from))
+      if (node.tHead && part && box(node.tHead).height < GAP) rest.prepend(node.tHead.cloneNode(true))
       if (part && !child.querySelector(CONTENT)) child.remove() // all of it has moved
       return rest
     }
