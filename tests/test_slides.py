@@ -59,9 +59,11 @@ def shown(name: str) -> list[NotebookNode]:
 def test_cells_show_what_was_recorded_and_a_changed_cell_says_that_nothing_was(monkeypatch):
     *_, first, last = recordings.demonstrations(solved_notebook(ROOT / f"chapters/{CHAPTER}.py"))
     picture = {"output_type": "display_data", "metadata": {}, "data": {"image/png": "", "text/plain": "recorded"}}
-    monkeypatch.setattr(recordings, "load", lambda *_: {"outputs": {first.id: [picture]}})
+    printed = {"output_type": "stream", "name": "stdout", "text": "printed below it"}
+    monkeypatch.setattr(recordings, "load", lambda *_: {"outputs": {first.id: [picture, printed]}})
     outputs = [output for cell in shown(CHAPTER) for output in cell.get("outputs", [])]
     assert sum(output.get("data") == picture["data"] for output in outputs) == 1
+    assert outputs.count(printed) == 1
     changed = next(cell for cell in shown(CHAPTER) if cell.id == last.id)
     assert changed.outputs[0].text.startswith("No output: this cell has changed since the chapter was recorded.")
     assert "make record name=ch00_start" in changed.outputs[0].text

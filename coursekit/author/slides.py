@@ -165,7 +165,7 @@ def _demonstration(cell: NotebookNode, lead: str, caption: str) -> Iterator[Note
         shown[0].metadata["slideshow"] = {"slide_type": "subslide"}
         yield from shown
     if pictures:
-        for picture in pictures:
+        for picture in filter(_is_picture, pictures):
             picture.metadata["alt"] = caption or PICTURE
         drawing = new_code_cell(outputs=pictures, metadata={"transient": {"remove_source": True}})
         shown = [new_markdown_cell(caption), drawing] if caption else [drawing]
