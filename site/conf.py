@@ -1,5 +1,6 @@
 """Sphinx's settings. Everything that a page loads lies beside it: the site also opens from a folder, without a network."""
 
+import json
 import os
 import tomllib
 from html import escape
@@ -15,7 +16,6 @@ project = html_title = TEXTS["title"]
 language = TEXTS["language"]
 extensions = ["myst_nb"]
 exclude_patterns = ["README.md", "exercises_list.md", "docs/**/_*"]
-suppress_warnings = ["toc.not_included"]  # run sheets: docs/workshop.md leads to them
 nb_execution_mode = "off"
 myst_enable_extensions = ["alert", "dollarmath", "amsmath"]
 myst_heading_anchors = 4
@@ -64,6 +64,24 @@ def displayed_math(translator: nodes.NodeVisitor, node: nodes.math_block) -> Non
     raise nodes.SkipNode
 
 
+def text_of(node: nodes.Node) -> str:
+    """Return the words below a node, in HTML that has nothing but the sections, for the search to show an excerpt of."""
+    if isinstance(node, nodes.Text):
+        return escape(node.astext())
+    words = "".join(text_of(child) for child in node.children if not isinstance(child, nodes.raw | nodes.comment))
+    if isinstance(node, nodes.section):
+        return f'<section id="{node["ids"][0]}">{words}</section>'
+    return f"{words}\n" if isinstance(node, nodes.Element) and not isinstance(node, nodes.Inline) else words
+
+
+def write_texts(app: Sphinx, error: Exception | None) -> None:
+    """Write the texts of all pages as a script: it is what the search of a page may read that was opened from a folder."""
+    if error is None:
+        texts = {name: text_of(app.env.get_doctree(name)) for name in sorted(app.env.found_docs)}
+        (app.outdir / "_static/texts.js").write_text(f"const TEXTS = {json.dumps(texts)}\n", encoding="utf-8")
+
+
 def setup(app: Sphinx) -> None:
-    """Have KaTeX, which the course ships, show the formulas."""
+    """Have KaTeX, which the course ships, show the formulas, and the search show excerpts without a server."""
     app.add_html_math_renderer("katex", (inline_math, None), (displayed_math, None))
+    app.connect("build-finished", write_texts)

@@ -28,6 +28,7 @@ from coursekit.author import build, recordings, site
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import ROOT
 from coursekit.cli import app
+from coursekit.judging import quiz_text
 from coursekit.judging.exercise import Quiz, load
 from tests.chapters import CHAPTERS
 from tests.web_site import a_browser, built_site, make_site
@@ -202,7 +203,9 @@ def test_speaker_notes_and_marks_are_on_no_page():
 
 def test_the_questions_that_are_read_are_those_that_are_asked():
     asked = {name: item for name, item in load(CHAPTER).items() if isinstance(item, Quiz)}
-    assert site.quizzes(CHAPTER) == {name: (item.question, item.options, item.key) for name, item in asked.items()}
+    assert quiz_text.read(ROOT / f"coursekit/exercises/{CHAPTER}.py") == {
+        name: (item.question, item.options, item.key) for name, item in asked.items()
+    }
     assert all(
         f'<form class="quiz" data-key="{item.key}">' in text_of(site.page(CHAPTER, TEXTS).cells)
         for item in asked.values()
@@ -482,5 +485,33 @@ def test_a_reader_types_the_name_of_an_exercise_and_lands_in_its_chapter(opened,
     tab.keyboard.press("Control+K")
     tab.keyboard.type("bounded_map")
     tab.keyboard.press("Enter")
-    tab.locator(f'#search-results a[href*="notebooks/{CHAPTER}.html"]').first.click()
+    tab.locator(f'.bd-search-container a[href*="notebooks/{CHAPTER}.html"]').first.click()
     expect(tab.get_by_role("heading", level=1)).to_contain_text("Tasks")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("opened", ["on the web", "from a folder"])
+def test_the_search_shows_excerpts_and_keeps_what_instructors_read_apart(opened, address, built, tab):
+    tab.goto(f"{address if opened == 'on the web' else built.as_uri()}/search.html?q=actor+pool")
+    parts = tab.locator(".bd-search-container section:visible")
+    expect(parts.first.locator("li", has_text="Chapter 1 · Tasks")).to_contain_text("Python’s multiprocessing module")
+    expect(tab.locator("#search-results li")).to_have_count(0)
+    found = {part.locator("h3").inner_text(): part.locator("a").all() for part in parts.all()}
+    places = {part: {link.get_attribute("href").split("/")[0] for link in links} for part, links in found.items()}
+    assert places == {"Chapters": {"notebooks"}, "Guide": {"docs"}, "For instructors": {"docs"}}
+
+
+@pytest.mark.nightly
+def test_on_a_phone_the_map_has_every_chapters_whole_title_and_every_arrow(built, browser):
+    context = browser.new_context(viewport=PHONE)
+    tab = context.new_page()
+    tab.goto((built / "index.html").as_uri())
+    chapters = tab.locator(".learners-map:visible a")
+    assert [link.get_attribute("href") for link in chapters.all()] == [f"notebooks/{name}.html" for name in CHAPTERS]
+    for chapter in chapters.all():
+        title, box = (chapter.locator(part).bounding_box() for part in ("text", "rect"))
+        assert title["height"] >= 12
+        assert title["x"] + title["width"] < box["x"] + box["width"] <= PHONE["width"]
+    arrows = tab.locator(".learners-map.wide path[id]").count()
+    assert tab.locator(".learners-map:visible path[stroke]").count() == arrows > len(CHAPTERS)
+    context.close()

@@ -4,7 +4,6 @@ What Sphinx reads is written into build/site-source/ with the folders of the cou
 leads there, too. Chapters come from solutions/, as learners get them, with what site/recorded/ keeps of their demonstrations.
 """
 
-import ast
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from html import escape
 from pathlib import Path
 
 import nbformat
@@ -24,9 +24,15 @@ from coursekit.basics.paths import ROOT, STATIC
 from coursekit.judging import quiz_text
 
 SOURCE, BUILT = ROOT / "build/site-source", ROOT / "build/site"
+NARROW, GUTTER, LINE = (
+    340,
+    76,
+    34,
+)  # of the map on a narrow screen: its width, the arcs' part of it, the height of a line
 EXERCISE = re.compile(r"\*\*Exercise `(\w+)`\*\* · (.+?) · about (.+?) · ")
 DELIMITERS = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
-Quizzes = dict[str, tuple[str, dict[str, tuple[str, str]], str]]
+# The run sheets follow the workshop's page, in the sidebar too.
+RUN_SHEETS = "\n```{toctree}\n:hidden:\n:glob:\n\nrun_sheets/*\n```\n"
 
 
 def main() -> None:
@@ -68,7 +74,9 @@ def stage(folder: Path, solutions: bool = True, language: str = "en", root: Path
     pages = {name: page(name, texts, solutions, root) for name in chapter_names(root)}
     for name, notebook in pages.items():
         nbformat.write(notebook, folder / f"notebooks/{name}.ipynb")
-    (folder / "map.html").write_text(_map(root), encoding="utf-8")
+    with (folder / "docs/workshop.md").open("a", encoding="utf-8") as workshop:
+        workshop.write(RUN_SHEETS)
+    (folder / "map.html").write_text(_map(pages, root), encoding="utf-8")
     (folder / "exercises_list.md").write_text(_list_of_exercises(pages, texts), encoding="utf-8")
 
 
@@ -78,7 +86,7 @@ def page(name: str, texts: dict[str, str], solutions: bool = True, root: Path = 
     learners = nbformat.read(root / f"notebooks/{name}.ipynb", as_version=4)
     stubs = {cell.id: cell.source for cell in learners.cells}
     recorded, shown = recordings.load(name, root), {cell.id for cell in recordings.demonstrations(notebook)}
-    asked, answers = quizzes(name, root), dict[str, str]()
+    asked, answers = quiz_text.read(root / f"coursekit/exercises/{name}.py"), dict[str, str]()
     opening, *rest = notebook.cells
     said = texts["recorded"].format_map(recorded) if recorded else texts["not_yet_run"]
     cells = [opening, new_markdown_cell(f"```{{note}}\n{said}\n```")]
@@ -106,14 +114,6 @@ def page(name: str, texts: dict[str, str], solutions: bool = True, root: Path = 
                 cells.append(new_markdown_cell(f"```{{warning}}\n{texts['not_run_again']}\n```"))
     notebook.cells = cells
     return notebook
-
-
-def quizzes(name: str, root: Path = ROOT) -> Quizzes:
-    """Return the questions of a chapter by name: text, options, key. They are read, not imported: a chapter's checks need Ray."""
-    module = ast.parse((root / f"coursekit/exercises/{name}.py").read_text(encoding="utf-8"))
-    calls = [node.value for node in module.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
-    arguments = [map(ast.literal_eval, call.args) for call in calls if ast.unparse(call.func) == "question"]
-    return {quiz: quiz_text.parse(text) for quiz, text in arguments}
 
 
 def form(name: str, question: str, options: dict[str, tuple[str, str]], key: str, texts: dict[str, str]) -> str:
@@ -144,24 +144,53 @@ def _code(source: str) -> str:
     return f"```python\n{DELIMITERS.sub('', source).rstrip()}\n```"
 
 
-def _map(root: Path) -> str:
-    """Return the learner's map as HTML: each box leads to its chapter."""
+def _map(pages: dict[str, NotebookNode], root: Path) -> str:
+    """Return the learner's map as HTML, for a wide screen as it was drawn, and for a narrow one: each box leads to its chapter."""
     drawing = (root / "img/learners_map.svg").read_text(encoding="utf-8").replace('role="img"', 'role="group"')
-    pages = {name[:4]: f"notebooks/{name}.html" for name in chapter_names(root)}
+    links = {name[:4]: f'<a href="notebooks/{name}.html">' for name in pages}
     boxes = re.compile(r'<g id="(ch\d\d)".*?</g>', re.DOTALL)
-    drawing = boxes.sub(lambda box: f'<a href="{pages[box[1]]}">{box[0]}</a>', drawing)
-    return f'<div class="learners-map">{drawing}</div>\n'
+    wide = boxes.sub(lambda box: f"{links[box[1]]}{box[0]}</a>", drawing)
+    return f'<div class="learners-map wide">{wide}</div>\n<div class="learners-map narrow">{_narrow(drawing, pages)}</div>\n'
+
+
+def _narrow(drawing: str, pages: dict[str, NotebookNode]) -> str:
+    """Return the map with a chapter a line, in its box's colours, and arcs beside them for the arrows of the drawing."""
+    colours = {
+        box: rest for box, *rest in re.findall(r'<g id="(ch\d\d)".*?fill="(#\w+)" stroke="(#\w+)"', drawing, re.DOTALL)
+    }
+    label = re.search(r'aria-label="(.*?)"', drawing)
+    lines, place = list[str](), dict[str, int]()
+    for number, (name, notebook) in enumerate(pages.items()):
+        box, y = name[:4], LINE * number
+        (fill, stroke), place[box] = colours[box], y + LINE // 2
+        title = escape(_title(notebook).removeprefix("Chapter "))
+        lines += [
+            f'<a href="notebooks/{name}.html"><rect x="{GUTTER}" y="{y + 3}" width="{NARROW - GUTTER - 1}" height="{LINE - 6}" rx="6" '
+            f'fill="{fill}" stroke="{stroke}"/><text x="{GUTTER + 8}" y="{y + LINE // 2 + 5}">{title}</text></a>'
+        ]
+    for start, end in re.findall(r'id="(ch\d\d)-(ch\d\d)"', drawing):
+        (top, bottom), colour = (place[start], place[end] - 4), colours[start][1]
+        side = GUTTER - 20 - (bottom - top) * (GUTTER - 10) // (LINE * len(pages))
+        lines.append(
+            f'<path d="M{GUTTER} {top + 4}C{side} {top} {side} {bottom} {GUTTER - 3} {bottom}" fill="none" stroke="{colour}"/>'
+        )
+        lines.append(f'<path d="M{GUTTER - 6} {bottom - 3}l6 3 -6 3z" fill="{colour}"/>')
+    head = f'viewBox="0 0 {NARROW} {LINE * len(pages)}" role="group" aria-label="{label[1] if label else ""}" font-size="12.8"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {head}>{"".join(lines)}</svg>'
+
+
+def _title(notebook: NotebookNode) -> str:
+    return str(notebook.cells[0].source.splitlines()[0].removeprefix("# "))
 
 
 def _list_of_exercises(pages: dict[str, NotebookNode], texts: dict[str, str]) -> str:
     """Return a table for each chapter: its exercises, each a link, with points and minutes."""
     lines: list[str] = []
     for name, notebook in pages.items():
-        title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
         rows = [
             f"| [`{item}`](#{name}-{item}) | {points} | {minutes} |" for item, points, minutes in exercises(notebook)
         ]
-        lines += [f"## {title}", "", texts["exercises"], "|---|---|---|", *rows, ""]
+        lines += [f"## {_title(notebook)}", "", texts["exercises"], "|---|---|---|", *rows, ""]
     return "\n".join(lines)
 
 

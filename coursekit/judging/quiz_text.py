@@ -10,13 +10,18 @@
 The star shows the key. Lines of one text are joined; in the question they stay as they are.
 """
 
+import ast
 import inspect
 import re
+from pathlib import Path
 
+from coursekit.basics.syntax import parse as parse_source
+
+Question = tuple[str, dict[str, tuple[str, str]], str]
 _OPTION = re.compile(r"(\*?)([a-z])\) +(.+)")
 
 
-def parse(text: str) -> tuple[str, dict[str, tuple[str, str]], str]:
+def parse(text: str) -> Question:
     """Return the question, the options (what is shown, and what it answers back) and the key; raises ValueError for what is missing."""
     question: list[str] = []
     options: dict[str, tuple[list[str], list[str]]] = {}
@@ -38,3 +43,11 @@ def parse(text: str) -> tuple[str, dict[str, tuple[str, str]], str]:
         raise ValueError(f"option {dumb[0]} has no feedback: write it below the option, indented")
     joined = {letter: (" ".join(shown), " ".join(feedback)) for letter, (shown, feedback) in options.items()}
     return "\n".join(question).strip(), joined, keys[0]
+
+
+def read(checks: Path) -> dict[str, Question]:
+    """Return the questions of a chapter by name: text, options, key. They are read, not imported: a chapter's checks need Ray."""
+    module = parse_source(checks.read_text(encoding="utf-8"))
+    calls = [node.value for node in module.body if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+    arguments = [map(ast.literal_eval, call.args) for call in calls if ast.unparse(call.func) == "question"]
+    return {quiz: parse(text) for quiz, text in arguments}

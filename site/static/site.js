@@ -1,5 +1,32 @@
-// Opened from a folder, a page cannot fetch another: the search then lists pages without their text.
-if (location.protocol === "file:" && window.DOCUMENTATION_OPTIONS) DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+// Opened from a folder, a page cannot fetch another: the search then takes the excerpts that it shows from a script.
+const found = document.getElementById("search-results");
+if (found && location.protocol === "file:") {
+  const script = Object.assign(document.createElement("script"), { src: "_static/texts.js" });
+  const loaded = new Promise((done) => (script.onload = done));
+  document.head.append(script);
+  window.fetch = async (page) => {
+    await loaded;
+    return new Response(`<main role="main">${TEXTS[page.slice("./".length, -".html".length)]}</main>`);
+  };
+}
+
+// What the search finds stands below the heading that its page has in the sidebar: instructors' pages are apart from learners'.
+if (found) {
+  const groups = [...document.querySelectorAll(".bd-docs-nav .caption")].map((caption) => {
+    const part = Object.assign(document.createElement("section"), { hidden: true });
+    part.innerHTML = `<h3>${caption.innerHTML}</h3><ul class="search"></ul>`;
+    return { part, pages: new Set([...caption.nextElementSibling.querySelectorAll("a")].map((link) => link.href)) };
+  });
+  found.after(...groups.map(({ part }) => part));
+  new MutationObserver(() => {
+    for (const item of found.querySelectorAll("li:has(> a)")) {
+      const group = groups.find(({ pages }) => pages.has(item.querySelector("a").href.split("#")[0]));
+      if (!group) continue;
+      group.part.hidden = false;
+      group.part.lastChild.append(item);
+    }
+  }).observe(found, { childList: true, subtree: true });
+}
 
 // The theme names this button "Search", which hides from a screen reader the keys that the button shows.
 for (const button of document.querySelectorAll(".search-button-field")) button.removeAttribute("aria-label");
