@@ -57,6 +57,7 @@ def test_nbgraders_gradebook_knows_every_chapter(course):
 
 def test_the_hand_out_and_the_edition_of_the_checks_lie_beside_the_zip(course):
     assert "make lab" in (course / "handout.html").read_text(encoding="utf-8")
+    assert len(list((course / "cheat_sheets").glob("part_?.html"))) == 5
     released = json.loads((course / "edition.json").read_text())
     assert list(released) == CHAPTERS
     assert "best_seconds" in released["ch00_start"]["checks"]

@@ -17,6 +17,7 @@ from nbformat import NotebookNode
 from nbgrader.converters import GenerateAssignment
 from nbgrader.converters.base import NbGraderException
 
+from coursekit.author.cheat_sheets import cheat_sheets
 from coursekit.basics.course_files import IN_ZIP, for_learners, found
 from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.html_page import html_page
@@ -70,8 +71,12 @@ def release(folder: Path, report: Callable[[str], object] = str) -> list[Path]:
     handout = folder / "handout.html"
     text = (ROOT / "docs/handout.md").read_text(encoding="utf-8")
     handout.write_text(html_page("How to take part", markdown2html(text), "handout"), encoding="utf-8")
+    sheets = folder / "cheat_sheets"
+    sheets.mkdir()
+    for name, page in cheat_sheets().items():
+        (sheets / name).write_text(page, encoding="utf-8")
     (folder / "submitted").mkdir()
-    return [*written, folder / "gradebook.db", folder / check_versions.FILE, handout, archive]
+    return [*written, folder / "gradebook.db", folder / check_versions.FILE, handout, sheets, archive]
 
 
 def with_pictures(path: Path) -> NotebookNode:
