@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from coursekit.learner.workshop.attendance import join, leave, stuck
     from coursekit.learner.workshop.catch_up import catch_up
     from coursekit.learner.workshop.hand_in import hand_in
+    from coursekit.learner.workshop.ten_questions import ten_questions
     from coursekit.machine.doctor import examine
     from coursekit.ray_bridge.records import actors, objects, stores
     from coursekit.ray_bridge.rendezvous import meets, new_point, warm_up
@@ -39,6 +40,7 @@ _MODULES = {
     "learner.workshop.attendance": ("join", "leave", "stuck"),
     "learner.workshop.catch_up": ("catch_up",),
     "learner.workshop.hand_in": ("hand_in",),
+    "learner.workshop.ten_questions": ("ten_questions",),
     "machine.doctor": ("examine",),
     "ray_bridge.records": ("actors", "objects", "stores"),
     "ray_bridge.rendezvous": ("meets", "new_point", "warm_up"),
@@ -48,7 +50,7 @@ HOME = {name: f"coursekit.{module}" for module, names in _MODULES.items() for na
 # Those that judge, count or send something: while a submission is graded, they do nothing and return something with nothing to see.
 NEUTRAL = (
     *("begin", "catch_up", "check", "hand_in", "handin", "hint", "join", "leave"),
-    *("measured", "predict", "progress", "quiz", "share", "solution", "stuck"),
+    *("measured", "predict", "progress", "quiz", "share", "solution", "stuck", "ten_questions"),
 )
 __all__ = list(HOME)
 aliases.install()

@@ -15,6 +15,7 @@ from coursekit.basics.paths import ROOT
 from coursekit.given import old_names
 from coursekit.judging import message_ids
 from coursekit.judging.exercise import AuthorError
+from coursekit.learner.workshop.ten_questions import all_ten
 
 MARKED = re.compile(
     r"^( *(?:<!--|#) begin (\w+):[^\n]*\n).*?^( *(?:<!--|#) end \2(?: -->)?)$", re.DOTALL | re.MULTILINE
@@ -57,6 +58,7 @@ PATHS = {
         [*range(6), 7, 8, 10, 26],
     ),
 }
+SENTENCE = re.compile(r"(?<=[.?]) (?=[A-Z])")  # where one ends and another begins
 OPENING = re.compile(
     r'# %% \[markdown\] you_learn_to="(?P<learn>.+)"\nr"""\n# Chapter (?P<number>\d+) · (?P<title>.+)\n\n'
     r".+\n\n\*About (?P<minutes>\d+) minutes · builds on (?P<needs>.+?)[;*]"
@@ -300,11 +302,21 @@ def tested(root: Path, _: str) -> str:
     return "tested = [\n" + "".join(f'    "{line}",\n' for line in kept) + "]\n"
 
 
+def the_ten_questions(root: Path, _: str) -> str:
+    """Return the questions for the beginning and the end of a workshop, with their options, a sentence a line."""
+    lines = list[str]()
+    for number, (question, options, _) in enumerate(all_ten(), 1):
+        lines += ["", f"{number}. {SENTENCE.sub(chr(10) + 4 * ' ', question)}"]
+        lines += [f"    - {letter}) {option}" for letter, (option, _) in options.items()]
+    return "\n".join(lines) + "\n\n"
+
+
 LISTINGS = {
     "tested": tested,
     "chapters": table_of_chapters,
     "paths": table_of_paths,
     "run_sheets": run_sheets,
+    "ten_questions": the_ten_questions,
     "probes": seen_by_a_probe_only,
     "map": rest_of_the_map,
     "old_names": tables_of_old_names,

@@ -9,7 +9,7 @@ from coursekit.learner.workshop.connection import LINE
 OUTCOMES = ("passed", "wrong", "todo", "crashed", "unjudged")
 _SHAPES = {
     "id": r"[0-9a-f]{32}",
-    "kind": r"check|hint|hand|down|vote|predict|measured|share",
+    "kind": r"check|hint|hand|down|vote|ten|predict|measured|share",
     "chapter": r"ch\d\d_[a-z][a-z0-9_]{0,40}",
     "exercise": r"[a-zA-Z_][a-zA-Z0-9_]{0,60}|",
     "outcome": "|".join(OUTCOMES) + "|",
@@ -26,14 +26,14 @@ class Event:
     """One thing that happened on a learner's machine."""
 
     id: str  # drawn by the learner's machine: an event that arrives twice counts once
-    kind: str  # check, hint, hand (raised), down (the hand), vote, predict, measured, share; taken, which the room itself adds
+    kind: str  # check, hint, hand (raised), down (the hand), vote, ten (questions), predict, measured, share; taken, which the room itself adds
     chapter: str
     exercise: str = ""
     outcome: str = ""
     attempts: int = 0
     hints: int = 0
     message_id: str = ""
-    seconds: float = 0.0  # that a check took; that a vote waited until it was sent
+    seconds: float = 0.0  # that a check took; that a vote or ten answers waited until they were sent
     line: str = ""
     poll: int = 0  # the round that a vote is for, 0 where the learner's machine could not ask
     choice: str = ""

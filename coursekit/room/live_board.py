@@ -9,6 +9,7 @@ from typing import Any
 
 from coursekit.basics.paths import NOTEBOOKS
 from coursekit.judging import exercise
+from coursekit.room.before_and_after import BeforeAndAfter
 from coursekit.room.incoming import Event
 from coursekit.room.mistake_words import words
 from coursekit.room.number_polls import Numbers
@@ -78,11 +79,14 @@ class Board:
     def __init__(self) -> None:
         self.people: dict[str, Person] = {}
         self.questions, self.numbers, self.plan, self.sections = Questions(), Numbers(), Plan(), Sections()
+        self.ten = BeforeAndAfter()
 
     def take(self, person: str, event: Event, at: float) -> None:
         """Take in an event of somebody who is here."""
         if event.kind == "vote":
             self.questions.vote(person, event, at)
+        if event.kind == "ten":
+            self.ten.take(person, event, at)
         if event.kind in ("predict", "measured", "share"):
             self.numbers.take(person, event)
         if person in self.people:
@@ -94,6 +98,8 @@ class Board:
             self.plan.begin(name, at)
         elif doing == "section":
             self.sections.do(chapter, name)
+        elif doing == "ten":
+            self.ten.do(name, at)
         else:
             self.questions.do(doing, chapter, name, at)
 

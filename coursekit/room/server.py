@@ -278,7 +278,7 @@ def private(room: Room) -> Starlette:
             response.set_cookie(COOKIE, room.secret, httponly=True, samesite="strict")
             return response
         refuse_others(request)
-        return HTMLResponse(_page(), headers={"Content-Security-Policy": _policy()})
+        return HTMLResponse(_page(), headers={"Content-Security-Policy": _policy(_page())})
 
     async def events(request: Request) -> Response:
         refuse_others(request)
@@ -301,6 +301,11 @@ def private(room: Room) -> Starlette:
             return _no(404, f"there are no such slides: make slides name={name}")
         page = await run_in_threadpool(path.read_text, encoding="utf-8")
         return HTMLResponse(page, headers={"Content-Security-Policy": SLIDES_POLICY})
+
+    async def ten_questions(request: Request) -> Response:
+        refuse_others(request)
+        page = room.board.ten.page()
+        return HTMLResponse(page, headers={"Content-Security-Policy": _policy(page)})
 
     async def choices(request: Request) -> Response:
         refuse_others(request)
@@ -325,7 +330,7 @@ def private(room: Room) -> Starlette:
             return _no(409, str(error))
         return JSONResponse({})
 
-    pages = {"/": home, "/projector": home, "/slides/{name}": slides}
+    pages = {"/": home, "/projector": home, "/slides/{name}": slides, "/ten_questions": ten_questions}
     pages |= {"/events": events, "/choices": choices, "/export.{kind}": export}
     routes = [Route(path, endpoint) for path, endpoint in pages.items()]
     return Starlette(routes=[*routes, Route("/do", do, methods=["POST"])], exception_handlers=_REFUSALS)
@@ -339,10 +344,9 @@ def _page() -> str:
     return html_page("The room", PAGE.read_text(encoding="utf-8"), "board")
 
 
-@cache
-def _policy() -> str:
-    """Return what the board's page may do: run its own script and no other, and be in no frame."""
-    script = _page().split("<script>")[1].split("</script>")[0]
+def _policy(page: str) -> str:
+    """Return what a page may do: run its own script and no other, and be in no frame."""
+    script = page.split("<script>")[1].split("</script>")[0]
     digest = as_text(hashlib.sha256(script.encode()).digest())
     own = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
     return f"default-src 'self'; {own}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -61,15 +61,15 @@ def stuck(line: str | None = "") -> Note:
     if not connection.joined():
         return connection.OUTSIDE
     if line is None:
-        missing = outbox.send(outbox.event("down", _chapter()))
+        missing = outbox.send(outbox.event("down", chapter()))
         return Note("Your hand is not down yet" if missing else "Your hand is down", missing)
     said = " ".join(line.split())[: connection.LINE]
-    if missing := outbox.send(outbox.event("hand", _chapter(), line=said)):
+    if missing := outbox.send(outbox.event("hand", chapter(), line=said)):
         return Note("Your hand is not on the board yet", missing, "#64748b")
     return Note("Your hand is up", "Your instructor sees it on the board.", "#7c3aed")
 
 
-def _chapter() -> str:
+def chapter() -> str:
     """Return the chapter that has begun; one may be stuck before any has."""
     try:
         return session.chapter()

@@ -216,12 +216,12 @@ def _waiting(suffix: str) -> list[Path]:
 
 
 def _read(path: Path) -> dict:
-    """Return what waits in a file, {} where another notebook has sent it; of a vote, how long ago it was cast as well."""
+    """Return what waits in a file, {} where another notebook has sent it; of what counts for a round, how long ago it was cast as well."""
     try:
         data: dict = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    if data.get("kind") == "vote":  # it counts for the round in which it was cast
+    if data.get("kind") in ("vote", "ten"):  # it counts for the round in which it was cast
         data["seconds"] = round(min(max(time.time() - int(path.name[:20]) / 1e9, 0), 100_000), 3)
     return data
 
