@@ -11,6 +11,7 @@ from coursekit.room.run_sheet import Plan, Row, read, sheets
 from tests.chapters import CHAPTERS
 
 VOTE = 5  # minutes: a vote, talk, a second vote, and why
+HALF_DAY = "Half a day (3 h 30)"
 BESIDE = {"Start", "Break"}  # lines of a sheet that are no section
 AFTERWARDS = "What you can do now"
 
@@ -84,6 +85,27 @@ def test_without_its_break_a_sheet_takes_the_chapters_minutes(chapter):
 @pytest.mark.parametrize("name", sheets())
 def test_a_sheets_title_says_how_long_it_takes(name):
     assert sheets()[name][-1].end == minutes(name)
+
+
+@pytest.mark.parametrize("name", sheets())
+def test_each_row_of_a_sheet_begins_when_the_one_before_ends(name):
+    rows = sheets()[name]
+    assert [row.start for row in rows] == [0, *(row.end for row in rows[:-1])]
+
+
+def test_half_a_day_gives_sections_their_minutes_begins_with_twenty_of_rl_and_has_a_quarter_of_slack():
+    minutes: dict[str, list[int]] = {}
+    for row in sheets()[HALF_DAY]:
+        topic, _, what = row.what.partition(": ")
+        minutes.setdefault(topic, []).append(row.end - row.start)
+        if match := re.fullmatch(r"Chapter (\d+)", topic):
+            chapter = CHAPTERS[int(match[1])]
+            (own,) = (each for each in heading_and_rows(chapter)[1] if each.what == what)
+            left_out = sum(load(chapter)[name].minutes for name in {*own.exercises} - {*row.exercises})
+            assert row.end - row.start == own.end - own.start - left_out, row.what
+    assert [*minutes][1] == "Chapter 7"
+    assert sum(minutes["Chapter 7"]) == 20
+    assert sum(minutes["Slack"]) >= sum(map(sum, minutes.values())) / 4
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
