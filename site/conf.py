@@ -75,7 +75,7 @@ def text_of(node: nodes.Node) -> str:
 
 
 def write_texts(app: Sphinx, error: Exception | None) -> None:
-    """Write the texts of all pages as a script: it is what the search of a page may read that was opened from a folder."""
+    """Write the texts of all pages as a script: a page that was opened from a folder may load it, but cannot fetch another page."""
     if error is None:
         texts = {name: text_of(app.env.get_doctree(name)) for name in sorted(app.env.found_docs)}
         (app.outdir / "_static/texts.js").write_text(f"const TEXTS = {json.dumps(texts)}\n", encoding="utf-8")

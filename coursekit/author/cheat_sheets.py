@@ -22,7 +22,8 @@ PARTS = (
 END = re.compile(
     r"^## What you can do now\n(?P<can>.*?)^## Traps\n(?P<traps>.*?)^## Read on$", re.DOTALL | re.MULTILINE
 )
-LINK, MATH, POWER = re.compile(r"\[([^\]]+)\]\([^)]+\)"), re.compile(r"\$([^$]+)\$"), re.compile(r"\^\{?(-?\w+)\}?")
+LINK, MATH = re.compile(r"\[([^\]]+)\]\([^)]+\)"), re.compile(r"\$([^$]+)\$")
+SIGNS = {r"\gamma ": "γ", "-": "−"}  # in the few formulas
 AREA, LARGEST = 400_000, 10.0  # a page holds so many characters times their size in pt, squared; the largest size in pt
 
 
@@ -66,4 +67,4 @@ def _as_html(markdown: str) -> str:
 
 
 def _formula(found: re.Match[str]) -> str:
-    return POWER.sub(r"<sup>\1</sup>", found[1].replace(r"\gamma", "γ")).replace("-", "−")
+    return re.sub("|".join(map(re.escape, SIGNS)), lambda sign: SIGNS[sign[0]], found[1])

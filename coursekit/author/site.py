@@ -24,11 +24,9 @@ from coursekit.basics.paths import ROOT, STATIC
 from coursekit.judging import quiz_text
 
 SOURCE, BUILT = ROOT / "build/site-source", ROOT / "build/site"
-NARROW, GUTTER, LINE = (
-    340,
-    76,
-    34,
-)  # of the map on a narrow screen: its width, the arcs' part of it, the height of a line
+NARROW = 344  # the width of the map on a narrow screen
+GUTTER = 60  # what of it belongs to the arcs
+LINE = 34  # the height of a chapter in it
 EXERCISE = re.compile(r"\*\*Exercise `(\w+)`\*\* · (.+?) · about (.+?) · ")
 DELIMITERS = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 # The run sheets follow the workshop's page, in the sidebar too.
@@ -175,7 +173,7 @@ def _narrow(drawing: str, pages: dict[str, NotebookNode]) -> str:
             f'<path d="M{GUTTER} {top + 4}C{side} {top} {side} {bottom} {GUTTER - 3} {bottom}" fill="none" stroke="{colour}"/>'
         )
         lines.append(f'<path d="M{GUTTER - 6} {bottom - 3}l6 3 -6 3z" fill="{colour}"/>')
-    head = f'viewBox="0 0 {NARROW} {LINE * len(pages)}" role="group" aria-label="{label[1] if label else ""}" font-size="12.8"'
+    head = f'viewBox="0 0 {NARROW} {LINE * len(pages)}" role="group" aria-label="{label[1] if label else ""}" font-size="12"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {head}>{"".join(lines)}</svg>'
 
 

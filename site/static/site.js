@@ -1,6 +1,6 @@
-// Opened from a folder, a page cannot fetch another: the search then takes the excerpts that it shows from a script.
+// A page that was opened from a folder cannot fetch another, so the search takes the excerpts that it shows from a script.
 const found = document.getElementById("search-results");
-if (found && location.protocol === "file:") {
+if (found) {
   const script = Object.assign(document.createElement("script"), { src: "_static/texts.js" });
   const loaded = new Promise((done) => (script.onload = done));
   document.head.append(script);
