@@ -312,12 +312,12 @@ def test_the_plan_says_how_far_the_middle_of_the_room_is_from_it(room, ada):
     assert room.watch()["plan"] is None
     assert instructor(room, doing="plan", name="Half a day (3 h 30)") == 200
     plan = room.watch()["plan"]
-    assert (plan["late"], plan["rows"][0]["now"]) == (-35, True)  # chapter 1 begins at 0:35
-    assert [row["room"] for row in plan["rows"]] == [False, False, True, *[False] * 4]
+    assert (plan["late"], plan["rows"][0]["now"]) == (-45, True)  # its row begins at 0:45
+    assert [row["room"] for row in plan["rows"]] == [*[False] * 4, True, *[False] * 11]
     assert room.watch("/events?names=0")["plan"] is None
     late = Plan()
     late.begin("Half a day (3 h 30)", 0)
-    assert [late.view("first_k", 60 * minutes)["late"] for minutes in (40, 84, 97)] == [0, 0, 12]
+    assert [late.view("fair_pair", 60 * minutes)["late"] for minutes in (121, 127, 140)] == [0, 0, 12]
     assert late.view("no_such_exercise", 60)["late"] is None
     assert instructor(room, doing="plan", name="Half a century") == 409
     assert instructor(room, doing="plan") == 200

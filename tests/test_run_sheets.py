@@ -87,12 +87,6 @@ def test_a_sheets_title_says_how_long_it_takes(name):
     assert sheets()[name][-1].end == minutes(name)
 
 
-@pytest.mark.parametrize("name", sheets())
-def test_each_row_of_a_sheet_begins_when_the_one_before_ends(name):
-    rows = sheets()[name]
-    assert [row.start for row in rows] == [0, *(row.end for row in rows[:-1])]
-
-
 def test_half_a_day_gives_sections_their_minutes_begins_with_twenty_of_rl_and_has_a_quarter_of_slack():
     minutes: dict[str, list[int]] = {}
     for row in sheets()[HALF_DAY]:
