@@ -19,8 +19,8 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from coursekit.basics.paths import ROOT, path_with_scripts
-from tests.layers import Layers, left_out
+from coursekit.basics.paths import path_with_scripts
+from tests.layers import MISTAKES, Layers, left_out
 
 os.environ["PATH"] = path_with_scripts()
 os.environ["COURSEKIT_HOME"] = tempfile.mkdtemp(prefix="coursekit-test-")
@@ -37,7 +37,6 @@ os.environ["RAY_TMPDIR"] = RAYS
 
 STARTED = pytest.StashKey[int]()
 LEFT_OUT: Counter[str] = Counter()
-MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
 GRADING = [
     "attacks",
     "sandbox",

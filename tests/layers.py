@@ -1,9 +1,10 @@
 """Which tests answer soon: `make test` takes the quick ones, and of each slow kind a few; `make test-all` and CI take all.
 
-A test is of the layer `fast` (not marked `slow`), `soon` (in `make test`), `rest`, or `nightly` (by its mark). What belongs to a
-chapter that the working tree changes is never `rest`.
+A test is of the layer `fast` (not marked `slow`), `soon` (in `make test`), `rest`, or `nightly` (by its mark, or since another
+wrong answer ends at the same message). What belongs to a chapter that the working tree changes is always `soon`.
 """
 
+import json
 import re
 import subprocess
 from collections import Counter
@@ -46,6 +47,7 @@ SOON = {
     "unreadable": r"test_(from_the_zip|collect_|a_notebook_that_cannot_be_read|a_students_folder)",
     "update": r".*",
 }
+MISTAKES = ROOT / "coursekit/exercises/mistakes.json"
 _CHAPTER = re.compile(r"ch\d\d_[a-z_]+")
 
 
@@ -59,11 +61,23 @@ def changed_chapters() -> set[str]:
     return set(_CHAPTER.findall(said))
 
 
+def said_already() -> set[tuple[str, str, str]]:
+    """Return the wrong answers, as (chapter, exercise, mistake), before which another one ends at the same message."""
+    by_chapter = json.loads(MISTAKES.read_text(encoding="utf-8"))
+    return {
+        (chapter, exercise, mistake)
+        for chapter, exercises in by_chapter.items()
+        for exercise, messages in exercises.items()
+        for mistakes in messages.values()
+        for mistake in mistakes[1:]
+    }
+
+
 class Layers:
     """Says of each test of a session which layer it is in."""
 
     def __init__(self) -> None:
-        self._changed, self._wrong = changed_chapters(), set[str]()
+        self._changed, self._wrong, self._again = changed_chapters(), set[str](), said_already()
 
     def of(self, item: pytest.Item) -> str:
         """Return the layer of a test; of an exercise's wrong answers, the first that does not train for long is `soon`."""
@@ -72,11 +86,16 @@ class Layers:
         chapter = found[0].rstrip("_") if found else ""
         if module == "notebooks" and chapter in self._changed:
             return "soon"
-        if item.get_closest_marker("nightly"):
+        if item.get_closest_marker("nightly") or (chapter not in self._changed and self._is_said_already(item)):
             return "nightly"
         if not item.get_closest_marker("slow"):
             return "fast"
         return "soon" if self._is_soon(item, module, name, chapter) else "rest"
+
+    def _is_said_already(self, item: pytest.Item) -> bool:
+        of = item.callspec.params if hasattr(item, "callspec") else {}
+        sample = of.get("sample")
+        return sample is not None and (of["chapter"], sample.exercise, sample.mistake) in self._again
 
     def _is_soon(self, item: pytest.Item, module: str, name: str, chapter: str) -> bool:
         if sample := getattr(item, "callspec", None) and item.callspec.params.get("sample"):  # type: ignore[attr-defined]
