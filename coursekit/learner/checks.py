@@ -13,6 +13,7 @@ from coursekit.judging.message_ids import Said, said
 from coursekit.judging.result import INTERRUPTED, Result
 from coursekit.learner import shell
 from coursekit.learner.check_output import limited, saying_what_it_waits_for
+from coursekit.learner.mistake_hints import mistake_hints
 from coursekit.learner.overview import open_items, overview
 from coursekit.learner.progress import attempts, save
 from coursekit.learner.session import Session, current
@@ -21,6 +22,7 @@ from coursekit.learner.workshop.copied_answers import taken
 
 ATTEMPTS_BEFORE_SOLUTION = 3
 TAKEN = "This answer came from the room, so it earns no points. Write your own in the answer cell, run that cell, and check again."
+HINTS = "#7c3aed"
 CLOSED = "Your instructor has closed them for this chapter. If you are stuck, ask in class."
 
 
@@ -58,17 +60,25 @@ def passed(name: str) -> bool:
 
 
 def hint(name: object = None, number: int = 0) -> Note:
-    """Return the next hint of an exercise, or the one with this number; `hint()` is of the exercise that you checked last."""
+    """Return the next hint of an exercise, or the one with this number; `hint()` is of the exercise that you checked last.
+
+    Where your last two checks ended at the same mistake, its own hint comes first, if it has one.
+    """
     session = current()
     name = _named(name, "hint", "exercise")
     item: Any = exercise.find(session.chapter, name, "exercise")
     if "hints" in session.closed:
         return Note("No hints in this class", CLOSED)
+    mistake = (name, session.repeated(name))
+    if not number and mistake not in session.explained and (own := mistake_hints(session.chapter).get(mistake)):
+        session.explained.add(mistake)
+        text = f'{own.text}\nThe general hints are still there: `hint("{name}")`.'
+        return Note(f"About this mistake: {name}", text, HINTS, own.shown())
     number = min(max(number, 1) if number else session.hints.get(name, 0) + 1, len(item.hints))
     session.hints[name] = max(number, session.hints.get(name, 0))
     last = f'\nThat was the last one. After three attempts, or a pass, `solution("{name}")` shows ours.'
     more = last if number == len(item.hints) else ""
-    return Note(f"Hint {number} of {len(item.hints)} for {name}", item.hints[number - 1] + more, "#7c3aed")
+    return Note(f"Hint {number} of {len(item.hints)} for {name}", item.hints[number - 1] + more, HINTS)
 
 
 def solution(name: object = None) -> Note:
@@ -178,8 +188,7 @@ def _kept(result: Result) -> Result:
     """Keep and save a result; under nbgrader one that is not passed raises."""
     session = current()
     if result.status != INTERRUPTED:
-        session.results.pop(result.name, None)  # the last one is what was checked last
-        session.results[result.name] = result
+        session.keep(result)
     if os.environ.get("NBGRADER_EXECUTION"):
         if result.status != "passed":
             raise NotPassed(str(result))

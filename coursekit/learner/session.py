@@ -1,7 +1,7 @@
 """The chapter that has begun in this notebook: its exercises, the results so far, the hints given."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from coursekit.basics.dates import due_line
 from coursekit.basics.versions import untested_ray
@@ -22,6 +22,19 @@ class Session:
     hints: dict[str, int]
     closed: tuple[str, ...] = ()  # the help that the class's instructor closed
     quizzes: bool = True  # whether they earn points in the class
+    ended: dict[str, list[str]] = field(default_factory=dict)  # of each exercise, the ids of the messages, one a check
+    explained: set[tuple[str, str]] = field(default_factory=set)  # exercise and message whose own hint was given
+
+    def keep(self, result: Result) -> None:
+        """Note a result; that of the exercise which was checked last stands last."""
+        self.results.pop(result.name, None)
+        self.results[result.name] = result
+        self.ended.setdefault(result.name, []).append(result.message_id)
+
+    def repeated(self, name: str) -> str:
+        """Return the id of the message at which the last two checks of an exercise ended, "" where they differ."""
+        last = self.ended.get(name, [])[-2:]
+        return last[0] if len(last) == 2 and last[0] == last[1] else ""
 
 
 _session: Session | None = None

@@ -1,0 +1,75 @@
+"""A hint of its own for a mistake: its effect, and the smallest example that shows it, measured when the hint is read.
+
+They stand in `coursekit/exercises/hints/CHAPTER.md`, each under `## exercise: how the message begins`, with one block of Python.
+"""
+
+import io
+import re
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+
+from coursekit.basics.paths import PACKAGE
+from coursekit.judging import message_ids
+from coursekit.judging.exercise import AuthorError, load
+
+EXERCISES = PACKAGE / "exercises"
+_ENTRY = re.compile(
+    r"^## (?P<exercise>\w+): (?P<begins>.+)\n(?P<text>((?!^##? )(.|\n))+?)```python\n(?P<code>(.|\n)+?)^```$",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class MistakeHint:
+    """What to say at one message of an exercise, and an example that prints what it measured."""
+
+    text: str
+    code: str
+
+    def shown(self) -> str:
+        """Return the example and, where a Ray runs that it needs or it needs none, what it has just printed."""
+        import ray
+
+        if "import ray" in self.code and not ray.is_initialized():
+            return self.code
+        return f"{self.code}\n# prints here, just now:\n{printed(self.code)}"
+
+
+def printed(code: str) -> str:
+    """Run an example and return the lines that it printed, as comments."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        exec(compile(code, "<example>", "exec"), {"__name__": "__main__"})  # so that Ray sends its functions along
+    return "".join(f"#   {line}\n" for line in out.getvalue().splitlines())
+
+
+@cache
+def mistake_hints(chapter: str) -> dict[tuple[str, str], MistakeHint]:
+    """Return a chapter's hints by exercise and message id; raises AuthorError where a heading is not of one message."""
+    path = EXERCISES / f"hints/{chapter}.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    found = {
+        (entry["exercise"], _message_id(chapter, entry["exercise"], entry["begins"])): MistakeHint(
+            entry["text"].strip(), entry["code"]
+        )
+        for entry in _ENTRY.finditer(text)
+    }
+    if len(found) != len(re.findall(r"^## ", text, re.MULTILINE)):
+        raise AuthorError(
+            f"{path.name} has a heading `## …` twice, or one without a text and one block of Python below it."
+        )
+    return found
+
+
+def _message_id(chapter: str, name: str, begins: str) -> str:
+    if name not in load(chapter):
+        raise AuthorError(f"hints/{chapter}.md: there is no exercise {name!r}.")
+    if begins.partition("-")[0] in message_ids.FRAMEWORK:
+        return begins
+    files = (EXERCISES / f"{chapter}.py", *sorted(EXERCISES.glob("_*.py")))
+    known = {each: text for file in files for each, text in message_ids.templates(str(file)).items()}
+    ids = [each for each, text in known.items() if text.startswith(begins)]
+    if len(ids) != 1:
+        raise AuthorError(f"hints/{chapter}.md: {len(ids)} messages begin with {begins!r}; there must be one.")
+    return ids[0]
