@@ -67,6 +67,7 @@ def _expect_reference(seen: given.Launched) -> None:
         "Where does your code wait for the first result? Has the last task been launched by then?",
         "Collect the references in a list first. `ray.get` accepts a list.",
     ],
+    spare=["    refs = [ray.get(task.remote(x)) for x in xs]"],
 )
 def parallel_map(answer: Answer, rng: Generator) -> None:
     """Launch everything first, and call `ray.get` only after that."""
@@ -117,6 +118,7 @@ def _expect_tasks(tasks: list[dict], inputs: int, size: int) -> None:
         "Wait for one, get its value, and keep the others for the next round. Stop when you have k results.",
         "`num_returns=k` tells you which k ended first, but `ray.wait` keeps the order of the list that you passed.",
     ],
+    spare=["        results.append(ray.get(pending[0]))"],
 )
 def first_k(answer: Answer, rng: Generator) -> None:
     """Let `ray.wait` return one reference at a time: a loop that is faster than the tasks gets them in the order in which they end."""
@@ -160,6 +162,7 @@ def _four_and_their_ends(rng: Generator) -> tuple[list[int], list[int]]:
         "`xs[i : i + size]` for every `size`-th i gives you the batches. The last one may be shorter.",
         "`ray.get` on the references of all batches returns a list of lists. Join them into one list.",
     ],
+    spare=["        return function(batch)"],
 )
 def batched(answer: Answer, rng: Generator) -> None:
     """Put a loop inside the task, so that `size` calls share the overhead of one task."""
@@ -190,6 +193,7 @@ def batched(answer: Answer, rng: Generator) -> None:
         "One round adds neighbors, (0, 1), (2, 3), …, and halves the list. How many rounds until one reference is left?",
         "With an odd number of references, the last one has no partner: it moves on to the next round unchanged.",
     ],
+    spare=["        pairs = [add(ray.get(a), ray.get(b)) for a, b in zip(refs[::2], refs[1::2], strict=False)]"],
 )
 def tree_sum(answer: Answer, rng: Generator) -> None:
     """Add neighbors in rounds: the additions of one round don't need one another, so they can run in parallel."""
@@ -242,6 +246,7 @@ def _expect_rounds(depth: int, count: int) -> None:
         "Remember which reference belongs to which input, so that you can return the results in order.",
         "Keep all references in one list, in order, and those in flight in a second list.",
     ],
+    spare=["        if len(refs) == limit:"],
 )
 def bounded_map(answer: Answer, rng: Generator) -> None:
     """Whenever the limit is reached, wait for any *one* task, and then launch the next: the window slides."""

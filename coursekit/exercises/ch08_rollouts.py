@@ -160,6 +160,7 @@ def _expect_real(mine: np.ndarray, real: np.ndarray) -> None:
         "In the line for δ, what should V(s_{t+1}) be after `terminated`? In the line for the sum, which kinds of end stop it?",
         "`1.0 - terminated[t]` is 0 where the episode terminated and 1 elsewhere, for all environments at once.",
     ],
+    spare=["        later = delta + gamma * lam * later"],
 )
 def gae(answer: Answer, rng: Generator) -> None:
     """Go backward: only `terminated` removes V(s'), and both kinds of end stop the sum."""

@@ -5,7 +5,7 @@ import inspect
 import sys
 import traceback
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -51,6 +51,7 @@ class Exercise:
     alone: bool = False  # it measures time: grading gives it the machine to itself
     returns: Any = Any  # the form of what a call of the answer must return
     needs: dict[str, int] = field(default_factory=dict, compare=False)  # of the chapter's Ray
+    spare: tuple[str, ...] = ()  # lines that a puzzle of our solution has too many; none: it has no puzzle
     kind = "exercise"
 
 
@@ -81,6 +82,7 @@ def exercise(
     returns: Any = Any,
     needs: dict[str, int] | None = None,
     message: str = "",
+    spare: Sequence[str] = (),
 ) -> Callable[[Any], Any]:
     """Return a decorator that makes a check an exercise of its module's chapter; the docstring is the idea.
 
@@ -88,7 +90,8 @@ def exercise(
     and what the call must return, and `message` is for the learner whose answer returns something else (numbers agree
     within 1e-5). `returns` is the form that every call must return: `list[int]`, for example. `alone` is for a check that measures
     time: grading runs no other submission meanwhile. `needs` is what Ray must have for the check, on all nodes together:
-    `{"CPU": 4}`, or `{"node": 3, "CPU": 6}`.
+    `{"CPU": 4}`, or `{"node": 3, "CPU": 6}`. Where our solution is the usual one, `spare` gives it a puzzle: one or two
+    lines that do not belong to it, indented as they would stand.
     """
 
     def register(check: Any) -> Any:
@@ -103,7 +106,7 @@ def exercise(
             raise AuthorError(f"{_place(chapter, line)}: {check.__name__!r} {wants}.")
         idea, judging = inspect.getdoc(check) or "", _of_table(check, message) if is_table else check
         place = (chapter, check.__name__, points, minutes, tuple(hints), idea, judging, line)
-        _register(Exercise(*place, alone, returns, needs or {}))
+        _register(Exercise(*place, alone, returns, needs or {}, tuple(spare)))
         return check
 
     return register

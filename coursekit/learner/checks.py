@@ -88,19 +88,29 @@ def solution(name: object = None) -> Note:
     item: Any = exercise.find(session.chapter, name, _kind(session, name))
     if "solutions" in session.closed:
         return Note("No solutions in this class", CLOSED)
-    tries = attempts(session.chapter, name)
-    result = session.results.get(name)
-    if tries < ATTEMPTS_BEFORE_SOLUTION and not (result and result.status == "passed"):
-        left = plural(ATTEMPTS_BEFORE_SOLUTION - tries, "more attempt")
+    if left := attempts_left(name):
         return Note(f"Not yet: {name}", f"The solution opens after {left}, or when you pass. `hint` is free.")
     if item.kind == "quiz":
         text, feedback = item.options[item.key]
         return Note(f"{name}: {item.key}) {text}", feedback, "#16a34a")
     code = shell.solution_code(session.chapter, name)
-    if not code:
-        text = "This copy of the course has no solutions/: ask the person who gave it to you."
-        return Note(f"No solution of {name} here", text)
-    return Note(f"Our solution of {name}", item.idea, "#16a34a", code)
+    return Note(f"Our solution of {name}", item.idea, "#16a34a", code) if code else no_solution(name)
+
+
+def attempts_left(name: str, earlier: int = 0) -> str:
+    """Return how many attempts an exercise needs before its solution opens, or so much earlier; "" where it is open."""
+    session = current()
+    result = session.results.get(name)
+    left = ATTEMPTS_BEFORE_SOLUTION - earlier - attempts(session.chapter, name)
+    return plural(left, "more attempt") if left > 0 and not (result and result.status == "passed") else ""
+
+
+def no_solution(name: str) -> Note:
+    """Return what to say where a copy of the course has no solutions."""
+    return Note(
+        f"No solution of {name} here",
+        "This copy of the course has no solutions/: ask the person who gave it to you.",
+    )
 
 
 def local(name: str, learner: object) -> Answer:

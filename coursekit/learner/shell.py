@@ -11,6 +11,8 @@ from coursekit.basics.cells import defined_names
 from coursekit.basics.paths import SOLUTIONS
 from coursekit.judging.exercise import UnknownName
 
+BEGINS, ENDS = "## BEGIN SOLUTION", "## END SOLUTION"
+
 
 def show(item: object) -> None:
     """Show an object now, in a notebook or in a terminal."""
@@ -96,12 +98,24 @@ def _missing(name: str | None, trace: TracebackType) -> str:
 
 def solution_code(chapter: str, name: str) -> str:
     """Return the answer cell that defines `name` in the solved chapter, or "" where there is none."""
+    lines = answer_cell(chapter, name).splitlines()
+    return "\n".join(line for line in lines if BEGINS not in line and ENDS not in line)
+
+
+def answer_cell(chapter: str, name: str) -> str:
+    """Return it as it stands there, with the lines that enclose the solution."""
     path = SOLUTIONS / f"{chapter}.ipynb"
-    if not path.exists():
-        return ""
-    cells = nbformat.read(path, as_version=4).cells
-    sources = [cell.source for cell in cells if cell.cell_type == "code" and "### BEGIN SOLUTION" in cell.source]
-    found = next((source for source in sources if name in defined_names(source)), "")
-    return "\n".join(
-        line for line in found.splitlines() if "## BEGIN SOLUTION" not in line and "## END SOLUTION" not in line
-    )
+    cells = nbformat.read(path, as_version=4).cells if path.exists() else []
+    sources = [cell.source for cell in cells if cell.cell_type == "code" and f"#{BEGINS}" in cell.source]
+    return next((source for source in sources if name in defined_names(source)), "")
+
+
+def put_below(source: str) -> None:
+    """Put code into a new cell below the one that is running; in a terminal, print it."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    if shell is None:
+        print(source)
+    else:
+        shell.set_next_input(source)
