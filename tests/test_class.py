@@ -162,11 +162,11 @@ def test_a_notebook_names_its_date_and_begin_shows_it(course, monkeypatch):
     settings = settings_of(written(course, WHOLE))
     text = announced((NOTEBOOKS / "ch01_tasks.ipynb").read_text(encoding="utf-8"), settings)
     (source,) = (cell.source for cell in nbformat.reads(text, 4).cells if "begin(" in cell.source)
-    assert source.endswith('begin("ch01_tasks", due="2026-10-19T18:00:00+02:00", closed=["solutions"])')
+    assert source.endswith('begin("ch01_tasks", due="2026-10-19T18:00:00+02:00", closed=["puzzles", "solutions"])')
     assert chapter_of(nbformat.reads(text, 4)) == "ch01_tasks"
     assert len(as_built(nbformat.reads(text, 4).cells)) == len(nbformat.reads(text, 4).cells)  # for coursekit update
     monkeypatch.setattr("coursekit.learner.session._session", None)
-    shown = begin("ch01_tasks", due="2026-10-19T18:00:00+02:00", closed=["solutions"])
+    shown = begin("ch01_tasks", due="2026-10-19T18:00:00+02:00", closed=["puzzles", "solutions"])
     assert "Due Monday 19 October 2026, 18:00 (UTC+02:00)" in str(shown)
     assert "Due Monday" in shown._repr_html_()
     assert solution("parallel_map").title == "No solutions in this class"

@@ -16,7 +16,7 @@ from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.grading.submission import text_of
 
 FILE = "class.toml"
-HELP = ("hints", "solutions")
+HELP = ("hints", "puzzles", "solutions")
 NAME_CHARACTERS = 128  # of a student's id, in nbgrader's gradebook
 
 

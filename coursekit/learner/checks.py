@@ -76,7 +76,12 @@ def hint(name: object = None, number: int = 0) -> Note:
         return Note(f"About this mistake: {name}", text, HINTS, own.shown())
     number = min(max(number, 1) if number else session.hints.get(name, 0) + 1, len(item.hints))
     session.hints[name] = max(number, session.hints.get(name, 0))
-    last = f'\nThat was the last one. After three attempts, or a pass, `solution("{name}")` shows ours.'
+    lines = (
+        f'After two attempts, `puzzle("{name}")` shows the lines of our solution in another order. '
+        if item.spare
+        else ""
+    )
+    last = f'\nThat was the last one. {lines}After three attempts, or a pass, `solution("{name}")` shows ours.'
     more = last if number == len(item.hints) else ""
     return Note(f"Hint {number} of {len(item.hints)} for {name}", item.hints[number - 1] + more, HINTS)
 

@@ -15,7 +15,7 @@ CLASS_TOML = """\
 # zone = "Europe/Berlin"       # of the dates below
 # students = "roster.csv"      # beside this file, with the columns id,name,email,group,canvas
 quizzes = false                # true: quizzes count, though their keys are on every learner's machine
-help = ["hints", "solutions"]  # what learners may open
+help = ["hints", "puzzles", "solutions"]  # what learners may open
 
 # [due]
 # ch01_tasks = 2026-10-19T18:00:00
