@@ -230,7 +230,7 @@ Did you count only the workers?
 They run your tasks, and the other processes keep the cluster going:
 
 - The [**raylet**](../docs/glossary.md#raylet) manages this node.
-  It starts workers, assigns tasks to them, and holds the **object store**, the shared memory through which processes exchange large data.
+  It starts workers, assigns them to the programs that launch tasks, and holds the **object store**, the shared memory through which processes exchange large data.
 - The [**GCS**](../docs/glossary.md#gcs) (Global Control Service) keeps the cluster's records, such as which nodes and actors there are.
 
 You may see more than four workers, because Ray starts some in advance.

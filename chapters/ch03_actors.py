@@ -60,7 +60,7 @@ But a simulator has state, a replay buffer has contents, and a model has weights
 For those, Ray has the [**actor**](../docs/glossary.md#actor), an object with its own worker process.
 
 `ray.remote(Class)` turns a class into an actor class.
-Call `.remote(...)` on that, and Ray starts a process and creates the object there.
+Call `.remote(...)` on that, and Ray starts a process, or takes an idle worker, and creates the object there.
 You get a [**handle**](../docs/glossary.md#actor-handle) right away, before the process has started.
 To call a method, write `handle.method.remote(...)`, which returns a reference, just as with a task.
 """
@@ -320,7 +320,7 @@ print("culprits:", [".".join(culprit.path) for culprit in culprits])
 # %% [markdown]
 r"""
 A lock guards the memory of one process, so a copy of it elsewhere would guard nothing.
-Open files, database connections, threads, and running generators can't be pickled either.
+Open files, database connections, threads, and generators can't be pickled either.
 Instead of sending such an object, **create it where you need it**: in the task, or in the `__init__` of an actor that uses it for many calls.
 
 With that fixed, the program runs, but it returns the wrong result.

@@ -763,14 +763,14 @@ axes.set_title("The gap before the next attempt");
 # %% [markdown]
 r"""
 The gaps range from milliseconds to seconds, and each has its reason.
-If a new process must start, as one must for the actor, that can take longer on a busy machine than everything else.
+If a new process must start, that can take longer on a busy machine than everything else.
 
 | what fails | how Ray or your code detects it | what you wait for |
 |---|---|---|
 | a call, in **your own loop** | The exception arrives. | one message: milliseconds |
 | a call that **Ray retries** | The exception arrives. | the next poll: the process that launched the task looks once per second for tasks to retry, so this takes up to a second |
 | **a process** | Its connection closes. | the next poll, and a new process if none is idle (here, `warm_up` left one) |
-| **an actor** | Its connection closes. | a new process and its `__init__`, but no poll |
+| **an actor** | Its connection closes. | the next poll, while the actor restarts in an idle process (or a new one) and runs its `__init__` |
 | **a node** | It fails five health checks in a row. | the pauses between the checks: 0.5 s here, and 3 s by default, so about 15 s; if a machine lost power, each check also takes its 10 s timeout, so about a minute in all |
 
 So if you have many small tasks that fail often, retry them in your own code.

@@ -707,7 +707,7 @@ If it's slow because its levels are hard, your agent mostly sees easy ones.
 
 Algorithms resolve this in different ways.
 PPO (Chapter 10) collects synchronously.
-IMPALA and APPO (Chapter 13) collect asynchronously, and weight each step by the ratio of the two policies' probabilities for its action.
+IMPALA and APPO (Chapter 13) collect asynchronously, and weight each step by the ratio of the two policies' probabilities for its action, limited from above.
 DQN (Chapter 9) keeps old experience on purpose.
 """
 
@@ -912,7 +912,7 @@ r"""
 The short fragment never entered the store: it came to your notebook's process and left again in the message to the buffer.
 A few kilobytes do no harm there.
 But with hundreds of samplers, that process becomes the bottleneck, and longer fragments relieve it: they go from the sampler's node to the buffer's, and your notebook holds only their references.
-Stack the columns before you return them, as your sampler does: a single array is read in place, but the arrays in a list have to be rebuilt one by one (Chapter 2).
+Stack the columns before you return them, as your sampler does: a stacked column is one view of the store, but a list of rows needs a view for each row, and making thousands of views takes time.
 """
 
 # %% tags=["demo"]

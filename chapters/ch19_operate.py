@@ -294,7 +294,7 @@ for sample in [sample for family in families.values() for sample in family.sampl
 
 # %% [markdown]
 r"""
-Each line of the page has a name, labels, and a number.
+Apart from the comments, each line of the page has a name, labels, and a number.
 The numbers with the same name and labels, from scrape to scrape, form a [time series](../docs/glossary.md#time-series).
 Two kinds of metric matter most: a [gauge](../docs/glossary.md#gauge) goes up and down, like the number of CPUs in use, and a [counter](../docs/glossary.md#counter) only grows.
 Unlike the dashboard, the page asks for no token, so anyone who can reach the port can read it.

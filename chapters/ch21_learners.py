@@ -406,7 +406,7 @@ It does three things that your learners don't:
 - It averages a bucket while `backward()` computes the gradients of earlier layers, so communication overlaps with computation.
 
 Does DDP compute the same mean as your function?
-The next cell runs it in two actors with *gloo*, PyTorch's library for collective operations between CPUs.
+The next cell runs it in two actors with *gloo*, PyTorch's backend for collective operations between CPUs.
 """
 
 

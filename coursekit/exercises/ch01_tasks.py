@@ -43,7 +43,7 @@ def _launched(answer: Answer, x: int) -> given.Launched:
     except Raised as raised:
         expect(
             "@ray.remote decorator" not in raised.message,
-            "`ray.remote(...)` needs the function itself, but it got what a call to the function returned.",
+            "`ray.remote(...)` takes the function itself and nothing else: neither the function's input nor what a call to the function returned.",
         )
         raise
 

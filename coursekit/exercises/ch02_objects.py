@@ -281,7 +281,7 @@ def read_once(answer: Answer, rng: Generator) -> None:
 def _expect_full_store(found: given.Read) -> None:
     expect(
         found["spilled"] == 24,
-        f"Only {found['spilled']} of the check's 24 blocks were on disk, because your store has {found['capacity_mb']:.0f} MB. "
+        f"Only {found['spilled']} of the check's 24 blocks were on disk, and your store has {found['capacity_mb']:.0f} MB. "
         "Run this chapter's first cells again, which start Ray with a store of 128 MB.",
     )
 

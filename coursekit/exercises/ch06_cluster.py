@@ -441,7 +441,7 @@ question(
         The driver depends on your connection. Once that has been lost for 30 seconds, the driver exits, and your training run stops.
     *b) `ray job submit` with `--no-wait`.
         Right: the driver runs on the cluster. Tomorrow, you can ask for its status and its log, from any machine that can reach the dashboard.
-    c) A script with `RAY_ADDRESS` set, run on the laptop.
+    c) A script with `RAY_ADDRESS=head:6379`, run on the laptop.
         Then the driver runs on your laptop, which would also have to be a node of the cluster.
     """,
 )

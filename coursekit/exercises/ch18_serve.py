@@ -360,7 +360,7 @@ question(
 question(
     "which_percentile",
     """
-    To show a page, a web shop sends 20 requests to the service and waits for the slowest answer. In about how many of 100 page views is the slowest answer above the service's p95?
+    To show a page, a web shop sends 20 requests to the service and waits for the slowest answer. If each answer is slow or fast independently of the others, in about how many of 100 page views is the slowest answer above the service's p95?
 
     a) In 5.
         That's right for a single request. A page is fast only if all 20 answers stay below p95.

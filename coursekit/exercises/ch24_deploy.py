@@ -351,7 +351,7 @@ def _judge_cluster(cluster: dict, version: str, most: int) -> None:
     expect(mode == "token", "Tokens aren't enabled, so the head runs whatever anyone sends it.")
     expect(
         cluster.get("enableInTreeAutoscaling") is True,
-        "The cluster starts without workers, and no autoscaler adds any.",
+        "`enableInTreeAutoscaling` isn't true, so no autoscaler adds workers when there is demand.",
     )
     groups = cluster.get("workerGroupSpecs") or []
     listed = len(groups)

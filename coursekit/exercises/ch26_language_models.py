@@ -153,7 +153,7 @@ def _expect_sampled(table: np.ndarray, prompts: np.ndarray, completions: np.ndar
 def group_advantage(answer: Answer, rng: Generator) -> None:
     """Compare each completion with the others of the same prompt: the group's mean stands in for a critic."""
     rewards = (rng.random((6, 8)) < 0.5).astype(float) * rng.uniform(1, 3)
-    rewards[0, :2], rewards[1:4, :2] = [0, 1], [0, 2]
+    rewards[0, :2], rewards[1:, :2] = [0, 1], [0, 2]  # no group with equal rewards: those come below
     with answer.case("6 prompts with 8 completions each"):
         got = answer(rewards)
         shape = list(got.shape)

@@ -5,6 +5,7 @@ import difflib
 import html
 import inspect
 import os
+import random
 import threading
 import time
 import zlib
@@ -267,8 +268,10 @@ def _code(function: Callable) -> list[str]:
 def keep_and_sample(
     ReplayBuffer: Callable, capacity: int, seed: int, fragments: list, size: int, times: int
 ) -> list[Any]:
-    """Return samples of this size, `times` of them drawn after each fragment was added."""
+    """Return samples of this size, `times` of them drawn after each fragment was added; other code uses the global generators, too."""
     buffer, found = ReplayBuffer(capacity, seed), []
+    np.random.seed(None)
+    random.seed(None)
     for fragment in fragments:
         buffer.add(fragment)
         found += [buffer.sample(size) for _ in range(times)]

@@ -107,6 +107,17 @@ class IgnoresItsSeed(Ring):
         super().__init__(capacity, None)
 
 
+@rejects("ReplayBuffer", says="same seed returned different samples")
+class SeedsTheGlobalGenerator(Ring):
+    def __init__(self, capacity, seed):
+        super().__init__(capacity, seed)
+        np.random.seed(seed)
+
+    def sample(self, size):
+        chosen = np.random.randint(self.held(), size=size)
+        return {name: column[chosen] for name, column in self.columns.items()}
+
+
 @rejects("ReplayBuffer", says="different seeds returned the same sample")
 class UsesTheSameSeedInEveryBuffer(Ring):
     def __init__(self, capacity, seed):
