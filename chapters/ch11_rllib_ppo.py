@@ -259,7 +259,7 @@ Ask instead whether the target *has been reached*.
 r"""
 Try it on a corridor of twelve squares.
 The best possible return is 0: ten steps that cost 0.1 each, and one that earns 1.
-An untrained agent needs more than a hundred steps on average.
+An untrained agent would need more than a hundred steps on average, but after a hundred, the environment truncates the episode.
 """
 
 # %% tags=["demo"]
@@ -361,8 +361,8 @@ r"""
 ## With several EnvRunners, `episode_return_mean` is a mean of means
 
 In each iteration of PPO, every EnvRunner reports the mean over the episodes that ended there, and RLlib averages these means without weighting them by the number of episodes.
-Suppose one EnvRunner has finished 60 short episodes with a mean return of 20, and another has finished one episode with a return of 490.
-The result says 255, but the mean over the 61 episodes is 28.
+Suppose one EnvRunner has finished 40 short episodes with a mean return of 20, and another has finished one episode with a return of 490.
+The result says 255, but the mean over the 41 episodes is 31.
 
 To see every episode, log its return yourself.
 A [callback](../docs/glossary.md#callback) is a function that RLlib calls at a certain moment, here in the EnvRunner at the end of each episode.

@@ -219,10 +219,10 @@ check("short_dqn", short_dqn)
 
 # %% [markdown] tags=["solution"]
 r"""
-Two of the defaults are fatal here, and each one hides the other.
+Three of the defaults are fatal here, and each one hides the others.
 Learning starts after a thousand steps, when everything is over.
 And DQN explores for ten thousand steps, so even a network that had learned the way would hardly ever get to choose the action.
-The other defaults only slow down learning.
+And the target network gets new weights only once or twice in a thousand steps, so the targets hardly ever improve.
 
 All of these numbers count steps, so the right values depend on how long you train.
 Nothing warns you of wrong values, but you can count how many steps DQN has trained on, and how often it took its best action.

@@ -293,7 +293,7 @@ for batch in dataset.iter_torch_batches(batch_size=128, local_shuffle_buffer_siz
 Write `clone`, which trains a network with `epochs` passes over a dataset and returns the network.
 Batches of 128 and Adam with a learning rate of 0.01 will do.
 In the check, the expert works on *another* crane: its observations have the numbers in another order and perhaps with other signs, and left and right may be swapped.
-On that crane, one of up to three training runs must reach a mean return of 450.
+On that crane, one of up to three training runs must reach a mean return of 450, and none may often disagree with the expert.
 In a second dataset, operators disagree, and the network's probabilities (the softmax of its logits) must be close to the frequencies of the actions.
 """
 

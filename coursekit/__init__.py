@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coursekit.given.environments import SlowSimulator
     from coursekit.given.pictures import Drawn, film, strip
     from coursekit.learner.checks import check, hint, passed, quiz, solution
+    from coursekit.learner.explain import explain
     from coursekit.learner.overview import progress
     from coursekit.learner.predictions import measured, predict, share
     from coursekit.learner.puzzles import puzzle
@@ -34,6 +35,7 @@ _MODULES = {
     "given.environments": ("SlowSimulator",),
     "given.pictures": ("Drawn", "film", "strip"),
     "learner.checks": ("check", "hint", "passed", "quiz", "solution"),
+    "learner.explain": ("explain",),
     "learner.predictions": ("measured", "predict", "share"),
     "learner.overview": ("progress",),
     "learner.puzzles": ("puzzle",),
@@ -51,7 +53,7 @@ _MODULES = {
 HOME = {name: f"coursekit.{module}" for module, names in _MODULES.items() for name in names}
 # Those that judge, count or send something: while a submission is graded, they do nothing and return something with nothing to see.
 NEUTRAL = (
-    *("begin", "catch_up", "check", "hand_in", "handin", "hint", "join", "leave"),
+    *("begin", "catch_up", "check", "explain", "hand_in", "handin", "hint", "join", "leave"),
     *("measured", "predict", "progress", "puzzle", "quiz", "share", "solution", "stuck", "ten_questions"),
 )
 __all__ = list(HOME)

@@ -319,10 +319,11 @@ def _expect_played(seen: given.Worked, rounds: int) -> None:
     played, added = len(seen["play"]), len(seen["add"])
     expect(played == rounds, f"The worker collected fragments in {played} rounds instead of {rounds}.")
     versions = [version for version, _ in seen["play"]]
-    first = versions[:3]
+    late = next((turn for turn in range(1, rounds) if versions[turn] <= versions[turn - 1]), 0)
+    before, now = versions[late - 1], versions[late]
     expect(
-        np.all(np.diff(versions) > 0),
-        f"The first fragments were collected with the versions {first}: get new parameters in every round.",
+        not late,
+        f"In round {late}, the fragment was collected with version {now}, and in the round before with version {before}. Get new parameters in every round.",
     )
     expect_equal(
         seen["add"],

@@ -25,7 +25,7 @@ Life = tuple[given.Call, list[given.Call], given.Call]  # an algorithm's build, 
     hints=[
         "Look at the *trained on* column. Which of the five settings determines when learning starts?",
         "Once DQN learns, look at how much it still explores. If the fraction of random actions falls from 1 to 0.05 within 10,000 steps, what is it after 1,000?",
-        "Derive the numbers from `steps`: for example, start learning after a tenth of the steps, and stop exploring after half of them.",
+        "Derive the numbers from `steps`: for example, start learning after a tenth of the steps, stop exploring after half of them, and update the target network every few dozen steps.",
     ],
 )
 def short_dqn(answer: Answer, rng: Generator) -> None:
@@ -54,6 +54,11 @@ def short_dqn(answer: Answer, rng: Generator) -> None:
             mean >= enough or best < enough,
             f"At the end, your DQN's network knows the way: its best actions earn {best:.1f}. But the episodes that ended in the last "
             f"300 steps earned {mean:.1f} on average, so it learned the way too late or still explored too much.",
+        )
+        expect(
+            mean >= enough or learned < 4 * steps,
+            f"Your DQN trained on {learned} transitions, but its network's best actions earn {best:.1f}. "
+            "How often did the target network get new weights?",
         )
         expect(
             mean >= enough,

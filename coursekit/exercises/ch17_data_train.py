@@ -399,7 +399,7 @@ def _judge_restart(attempts: list[given.Attempt]) -> given.Pair:
         apart = abs(epochs[0]["before"][0] - before[rank][-1]["step"][-1]).max()
         expect(
             apart < 1e-5,
-            f"After the restart, a weight of worker {rank} was {apart:.2g} away from its value at the end of epoch 1.",
+            f"After the restart, a weight of worker {rank} was {apart:.2g} away from its value at the last report before the restart.",
         )
     return before[0] + after[0], before[1] + after[1]
 
@@ -408,7 +408,7 @@ def _expect_checkpoint(attempts: list[given.Attempt]) -> None:
     """Check that there was a second attempt, and that it had a model to resume from."""
     expect(len(attempts) == 2, "All workers finished before the check could kill one of them.")
     found = attempts[1]["began"] or given.Found(files=[], kind="NoneType", parts={})
-    expect(attempts[1]["began"], "When the worker was killed, in epoch 2, no checkpoint had been reported.")
+    expect(attempts[1]["began"], "When the worker was killed, no checkpoint had been reported.")
     files, kind, keys = found["files"], found["kind"], list(found["parts"])
     expect("state.pt" in files, f"The checkpoint holds the files {files}; the state should be in `state.pt`.")
     expect(

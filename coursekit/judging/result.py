@@ -35,10 +35,12 @@ class Result:
     where: str = ""
     seconds: float = 0.0
     share: float = 1.0  # the fraction of the points, where a test gives partial credit
+    ran_tasks: bool = False  # whether `explain` can draw what ran
 
     @classmethod
     def of(cls, item: Any, status: str, said: Said = NOTHING_SAID, **more: Any) -> "Result":
         """Return the result of an exercise or a quiz."""
+        more["ran_tasks"] = bool(getattr(item, "needs", {}))
         return cls(item.chapter, item.name, item.kind, status, item.points, said.text, said.id, said.values, **more)
 
     @property
@@ -73,8 +75,7 @@ class Result:
         lines = [self.headline, *(f"  {line}" for line in self.message.splitlines())]
         lines += [f"  {NOTHING}"] if self._came_back_empty() else []
         lines += [f"  {label}: {text}" for label, text in self.details()]
-        if self.status in ("wrong", "crashed") and self.kind == "exercise":
-            lines.append(f'  Stuck? hint("{self.name}")')
+        lines += [f"  Stuck? {' or '.join(self._help())}"] if self._help() else []
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -88,12 +89,16 @@ class Result:
         body += f"<div>{prose(NOTHING)}</div>" if self._came_back_empty() else ""
         for label, text in self.details():
             body += f"<div style='margin-top:4px'><span style='opacity:.7'>{label}</span> {prose(_code(text))}</div>"
-        if self.status in ("wrong", "crashed") and self.kind == "exercise":
-            ask = f'hint("{self.name}")'
-            body += (
-                f"<div style='margin-top:4px;opacity:.7'>Stuck? Type {prose(_code(ask))} in a cell of your own.</div>"
-            )
+        if ask := " or ".join(map(_code, self._help())):
+            body += f"<div style='margin-top:4px;opacity:.7'>Stuck? Type {prose(ask)} in a cell of your own.</div>"
         return body
+
+    def _help(self) -> list[str]:
+        """Return the calls that help with a wrong answer: `explain` where tasks ran, and nothing else went wrong."""
+        if self.kind != "exercise" or self.status not in ("wrong", "crashed"):
+            return []
+        calls = ["hint", "explain"] if self.ran_tasks and self.status == "wrong" else ["hint"]
+        return [f'{call}("{self.name}")' for call in calls]
 
     def _came_back_empty(self) -> bool:
         return self.status == "wrong" and self.got == "None"

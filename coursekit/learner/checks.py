@@ -65,7 +65,7 @@ def hint(name: object = None, number: int = 0) -> Note:
     Where your last two checks ended at the same mistake, its own hint comes first, if it has one.
     """
     session = current()
-    name = _named(name, "hint", "exercise")
+    name = named(name, "hint", "exercise")
     item: Any = exercise.find(session.chapter, name, "exercise")
     if "hints" in session.closed:
         return Note("No hints in this class", CLOSED)
@@ -89,7 +89,7 @@ def hint(name: object = None, number: int = 0) -> Note:
 def solution(name: object = None) -> Note:
     """Return our solution with the idea behind it, after three attempts or a pass; `solution()` is of what you checked last."""
     session = current()
-    name = _named(name, "solution")
+    name = named(name, "solution")
     item: Any = exercise.find(session.chapter, name, _kind(session, name))
     if "solutions" in session.closed:
         return Note("No solutions in this class", CLOSED)
@@ -141,7 +141,7 @@ def _records(operation: str, **window: object) -> Any:
     return local(operation, getattr(records, operation))(**window)
 
 
-def _named(given: object, caller: str, kind: str = "") -> str:
+def named(given: object, caller: str, kind: str = "") -> str:
     """Return the name of the exercise that a learner means: by its name, its answer, or nothing, which is what they checked last."""
     session = current()
     items = exercise.load(session.chapter)
@@ -164,7 +164,7 @@ def _kind(session: Session, name: str) -> str:
 def _judged(given: object, answer: object, kind: str) -> Result:
     """Return the result of an answer; where none is given, of the notebook's own by that name."""
     session = current()
-    name = _named(given, "check" if kind == "exercise" else "quiz", kind)
+    name = named(given, "check" if kind == "exercise" else "quiz", kind)
     item = exercise.find(session.chapter, name, kind)
     item = item if session.quizzes or kind != "quiz" else replace(item, points=0)
     answer = shell.names().get(name, ...) if answer is ... else answer

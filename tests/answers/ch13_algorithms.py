@@ -38,6 +38,21 @@ def hardly_explores_from_the_beginning(length, steps):
     return dqn(length, **few, lr=1e-3, training_intensity=16, target_network_update_freq=20)
 
 
+def schedules(steps):
+    """Return the two settings that count steps."""
+    return {"epsilon": [(0, 1.0), (steps // 2, 0.05)], "num_steps_sampled_before_learning_starts": steps // 10}
+
+
+@accepts("short_dqn", long=True)
+def three_settings_and_no_more(length, steps):
+    return dqn(length, **schedules(steps), target_network_update_freq=20)
+
+
+@rejects("short_dqn", says="How often did the target network", long=True)
+def hardly_ever_copies_the_weights(length, steps):
+    return dqn(length, **schedules(steps), training_intensity=16)
+
+
 @rejects("short_dqn", long=True)
 def the_colleagues_defaults(length, steps):
     return dqn(length)

@@ -1,0 +1,63 @@
+"""What ran: the timeline of a learner's own tasks in a check, above that of a right answer on the same inputs."""
+
+from typing import Any
+
+from coursekit.basics.cards import Note, plural
+from coursekit.judging import exercise
+from coursekit.learner import shell
+from coursekit.learner.checks import CLOSED, local, named, no_solution
+from coursekit.learner.session import current
+
+
+def explain(name: object = None) -> Any:
+    """Check your answer and ours once more, on the same inputs, and draw when the tasks of each ran; return the axes.
+
+    `explain()` is of the exercise that you checked last. Nothing is recorded, and our code is not shown.
+    """
+    session = current()
+    name = named(name, "explain", "exercise")
+    item: Any = exercise.find(session.chapter, name, "exercise")
+    if "solutions" in session.closed:
+        return Note("No right answers in this class", CLOSED)
+    if not item.needs:
+        return Note(f"Nothing to draw for {name}", f'Its check launches no tasks. `hint("{name}")` may help.')
+    code = shell.solution_code(session.chapter, name)
+    if not code:
+        return no_solution(name)
+    ours = dict(shell.names())
+    if name not in ours:
+        return Note(f"Nothing to draw for {name}", f"Run the cell that defines `{name}` first.")
+    yours = ours[name]
+    exec(compile(code, f"<our {name}>", "exec"), ours)
+    runs = {"yours": _tasks(item, yours), "a right answer": _tasks(item, ours[name])}
+    if not any(runs.values()):
+        return Note(f"Nothing to draw for {name}", "Its check launched no tasks before it ended.")
+    return _drawn(runs)
+
+
+def _tasks(item: exercise.Exercise, answer: object) -> list[dict]:
+    """Return Ray's records of what ran while an answer was judged."""
+    from coursekit.ray_bridge.timeline import recorded
+
+    with recorded() as run:
+        exercise.judge(item, local(item.name, answer))
+    return [task for task in run.tasks() if task["started"] and task["ended"]]
+
+
+def _drawn(runs: dict[str, list[dict]]) -> Any:
+    """Draw one timeline above the other, each on its own scale of seconds."""
+    import matplotlib.pyplot as plt
+
+    from coursekit.ray_bridge.timeline import timeline
+
+    some = {title: tasks for title, tasks in runs.items() if tasks}
+    heights = [1.2 + 0.42 * len({task["worker_pid"] for task in tasks}) for tasks in some.values()]
+    _, axes = plt.subplots(
+        len(some), figsize=(10, sum(heights)), height_ratios=heights, squeeze=False, constrained_layout=True
+    )
+    for ax, (title, tasks) in zip(axes[:, 0], some.items(), strict=True):
+        seconds = max(task["ended"] for task in tasks) - min(task["started"] for task in tasks)
+        timeline(tasks, ax).set_title(f"{title}: {plural(len(tasks), 'task')}, {seconds:.1f} s", loc="left")
+    if missing := ", ".join(runs.keys() - some.keys()):
+        axes[0, 0].set_title(f"Nothing ran for {missing}.", loc="right")
+    return axes[:, 0]
