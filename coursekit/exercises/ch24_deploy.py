@@ -125,9 +125,9 @@ def _judge_cpus(head: dict, workers: dict) -> None:
 )
 def bring_up(answer: Answer, rng: Generator) -> None:
     """The file names the machines and the login, sends the token to every node, and sets the variable in the command that starts Ray."""
-    # Long: it reads what reaches three machines: files, the head's command, and the one that the head runs on its workers.
+    # Long: it reads what reaches the machines: files, the head's command, and the one that the head runs on its workers.
     name, user = f"lab-{rng.integers(100, 999)}", str(rng.choice(["ann", "ubuntu", "ray"]))
-    head, *workers = [f"10.{rng.integers(1, 200)}.0.{host}" for host in rng.permutation(range(2, 200))[:3].tolist()]
+    head, *workers = [f"10.{rng.integers(1, 200)}.0.{host}" for host in rng.permutation(range(2, 200))[:4].tolist()]
     token = "".join(rng.choice(list("0123456789abcdef"), 64).tolist())
     with answer.case(f"a head at {head}, workers at {' and '.join(workers)}, login {user}"):
         seen = answer.probe(given.brought_up, name, head, workers, user, token)
