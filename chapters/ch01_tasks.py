@@ -244,9 +244,9 @@ check("first_k", first_k)
 # %% [markdown] tags=["solution"]
 r"""
 `ray.wait(refs, num_returns=k)` also finds the first k results, and in a single call, but it lists them in the order of `refs`.
-A loop that does more work than this one may fall behind the tasks, and then it gets those that are ready in an arbitrary order.
+A loop that does more work than this one may fall behind the tasks, and then it gets the results that are ready in no particular order.
 
-The other tasks run to their end.
+The other tasks run to completion.
 If that's a waste, cancel them: `ray.cancel(ref)` stops a running task when the task next executes Python code, so it can't interrupt a long sleep or a wait for a socket.
 `ray.cancel(ref, force=True)` kills the task's process instead (Chapter 5).
 """

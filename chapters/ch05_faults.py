@@ -595,7 +595,7 @@ check("CheckpointedCounter", CheckpointedCounter)
 r"""
 Saving in `atexit`, `__del__`, or `finally` looks elegant, but it never happens: after SIGKILL, none of them runs.
 If a call is cheap to repeat, as in training, you can save every hundredth call: you lose at most 99 steps, and you know it.
-Against the death of a process, the rename is enough; to survive a power failure, call `os.fsync` on the new file before you rename it.
+The rename is enough if a process dies; to survive a power failure, call `os.fsync` on the new file before you rename it.
 """
 
 # %% tags=["demo"]
@@ -680,14 +680,14 @@ r"""
 
 Both tasks ran twice: to run the second one again, Ray first had to rerun the first one, whose result was lost as well.
 You got an array and saw no error.
-But it's *another* array.
+But it's a *different* array.
 If the task uses random numbers, or reads a file that has changed, its second result differs from the first, so let the results of your tasks depend on their arguments alone, seeds included.
 
 Lineage has limits:
 
 - An array stored with `ray.put` has no lineage, because no task produced it.
 - The results of an actor's methods are rebuilt only if the actor restarts and `max_task_retries` allows another call.
-- The process that *launched* the task keeps its lineage, so if that process dies, its objects are lost (`OwnerDiedError`).
+- The process that *launched* the task keeps the lineage, so if that process dies, the objects are lost (`OwnerDiedError`).
 - Each rebuild counts against `max_retries`; with 0, nothing is rebuilt.
 """
 

@@ -189,7 +189,7 @@ In Gymnasium's *next-step* autoreset mode, the `obs` of that frame is the true l
 The other order pairs an episode's last frame with the first observation of the next episode, as if falling over led to a fresh start.
 
 `% capacity` makes the arrays a ring: positions past the end continue at 0.
-Cutting a list with `[-capacity:]` is also right, but it creates a new list of 20,000 entries at every call.
+Slicing a list with `[-capacity:]` is also right, but it creates a new list of 20,000 entries on every call.
 """
 
 # %% tags=["demo"]
@@ -695,13 +695,13 @@ check("work", work)
 # %% [markdown] tags=["solution"]
 r"""
 Wait where you need a value: for `count`, `parameters`, and `sample`.
-The other calls need no waiting, because the order of your calls to one actor is enough.
+You don't have to wait for the other calls, because an actor runs your calls in order.
 `add` runs before `sample`, so the new transitions are in the buffer.
 `apply` runs before the next round's `parameters`.
 And `offer` runs before the next `count`, so when a worker returns, the board has its best weights.
 
 It's also right to wait for `add`, `apply`, and `offer`, but each wait costs the time of a call.
-You can even save one: `ray.get([board.count.remote(steps), agent.parameters.remote()])` waits for two actors at once.
+You can even save one wait: `ray.get([board.count.remote(steps), agent.parameters.remote()])` waits for two actors at once.
 """
 
 # %% [markdown]
@@ -741,7 +741,7 @@ Start the actors with `ray_office` and the workers with `ray_crew`, and wait unt
 `results.qsize()` returns how many reports are in the queue, and `results.get_nowait_batch(n)` takes out `n` of them.
 
 The check trains on CartPoles whose observations are multiplied by a random matrix, and tests your weights in 100 new episodes.
-It tries up to three seeds, and one with a mean return of at least 195 is enough, but it gives up at once below 40.
+It tries up to three seeds, and one with a mean return of at least 195 is enough; after a mean below 40, it tries no other seed.
 That takes a few seconds per seed, and up to a minute on a slow machine.
 A worker waits up to 20 s for a second one to start.
 """

@@ -473,7 +473,7 @@ check("Diary", Diary)
 # %% [markdown] tags=["solution"]
 r"""
 Each remote EnvRunner has its own `Diary` in its own process, so a list that you keep in `self` never reaches you.
-What you log does.
+Values that you log do reach you.
 A function works, too: `config.callbacks(on_episode_end=my_function)`.
 You can also register several callbacks at once.
 Each call also gets `env`, the vector environment, and `env_index`, so a callback can read state that no observation contains.

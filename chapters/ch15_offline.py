@@ -293,7 +293,7 @@ for batch in dataset.iter_torch_batches(batch_size=128, local_shuffle_buffer_siz
 Write `clone`, which trains a network with `epochs` passes over a dataset and returns the network.
 Batches of 128 and Adam with a learning rate of 0.01 will do.
 In the check, the expert works on *another* crane: its observations have the numbers in another order and perhaps with other signs, and left and right may be swapped.
-On that crane, one of up to three training runs must reach a mean return of 450, and none may often disagree with the expert.
+On that crane, one of up to three training runs must reach a mean return of 450, and in each run, the network must choose the expert's action most of the time.
 In a second dataset, operators disagree, and the network's probabilities (the softmax of its logits) must be close to the frequencies of the actions.
 """
 
@@ -541,7 +541,7 @@ check("beats_the_teacher", beats_the_teacher)
 # %% [markdown] tags=["solution"]
 r"""
 Cloning only the best episodes works here, too, and it's a good first thing to try.
-But it throws whole episodes away, while weights rate each transition, so they can also use an operator who is good only some of the time.
+But it throws whole episodes away, while weights rate each transition, so they can also learn from an operator who is good only some of the time.
 """
 
 # %% tags=["demo"]
@@ -781,9 +781,9 @@ r"""
 - **An array that the simulator overwrites** makes all observations of an episode equal, so keep copies.
 - **`from_items` without `override_num_blocks`** writes up to 200 files.
 - **Rows of one episode in both the training and the test data**: the test measures memory.
-- **A value that is known only afterward** gives the best loss, and a policy that copies the value.
+- **A feature that is known only afterward** gives the best loss, and a policy that copies the feature.
 - **Whole episodes need msgpack-numpy**, which Ray 2.60 doesn't install.
-- **`algo.get_module()` fails** for this BC, because it has no EnvRunner.
+- **`algo.get_module()` fails** for BC as configured here, because it has no EnvRunner.
   Save the algorithm, and load the module from the folder.
 
 ## Read on

@@ -183,7 +183,7 @@ An audit that compares sums finds neither the customer who paid twice nor the on
 r"""
 Here are three ways to write a step that sends an email and saves a checkpoint, which marks the step as done.
 `given.mails_at_every_death` kills the step's process at one moment after another, each time with a new order, and then runs the step again.
-The receiver drops an email whose key it has already seen, and it records the order behind every other email.
+The receiver drops an email whose key it has already seen, and for any other email, it records the order.
 
 **Predict:** how many of the three ways deliver every email exactly once?
 """
@@ -519,7 +519,7 @@ r"""
 ## Exactly-once guarantees end where the system ends
 
 If you have many pipelines, use a [workflow system](../docs/glossary.md#workflow-system), and let its steps submit Ray jobs.
-The documentation of four systems, in November 2026:
+The documentation of four systems said this in November 2026:
 
 | system | how many times a step runs | left to you |
 |---|---|---|
@@ -548,7 +548,7 @@ quiz("what_exactly_once_means", what_exactly_once_means)
 r"""
 AWS says "exactly once" about a Standard workflow, and our quiz says "at most once" about the email.
 Both are right: the execution is recorded exactly once, and a side effect outside happens at most once.
-Ask which system people use at work, and look up its default number of retries together.
+Ask which system people use at work, and together, look up its default number of retries.
 """
 
 # %% tags=["demo"]
