@@ -86,6 +86,11 @@ def test_the_example_runs_and_prints_what_it_measured(chapter, name, message_id,
     assert "#   " in hint.shown()
 
 
+def test_an_example_whose_tasks_would_never_start_is_not_run():
+    told = mistake_hints.MistakeHint("Two tasks.", "import ray\n\nprint(ray)\n").shown()
+    assert told.endswith("# not run: it needs a Ray with two free CPUs")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -28,11 +28,13 @@ class MistakeHint:
     code: str
 
     def shown(self) -> str:
-        """Return the example and, where a Ray runs that it needs or it needs none, what it has just printed."""
+        """Return the example and what it has just printed; without a Ray that has room for its tasks, the example alone."""
         import ray
 
-        if "import ray" in self.code and not ray.is_initialized():
-            return self.code
+        if "import ray" in self.code:
+            free = ray.available_resources().get("CPU", 0) if ray.is_initialized() else 0
+            if free < 2:
+                return f"{self.code}\n# not run: it needs a Ray with two free CPUs"
         return f"{self.code}\n# prints here, just now:\n{printed(self.code)}"
 
 
