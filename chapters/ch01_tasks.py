@@ -147,7 +147,7 @@ measured("launch_first", seconds)
 
 # %% tags=["demo"]
 figure, (above, below) = plt.subplots(2, figsize=(9, 5), sharex=True, constrained_layout=True)
-timeline(waits_in_the_loop, ax=above).set_title("ray.get in the loop");
+timeline(waits_in_the_loop, ax=above).set(title="ray.get in the loop", xlabel="");
 timeline(launches_first, ax=below).set_title("launch all, then ray.get");
 
 # %% [markdown]

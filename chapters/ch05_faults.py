@@ -862,7 +862,7 @@ if passed("collect"):
 r"""
 A hatched bar is a call that failed, the last one of its process.
 The rows may start at different times, because each sampler and each replacement waits for its own process to start.
-While a replacement starts, the other samplers keep working.
+While a replacement starts, the other samplers keep working, as long as there are seeds left.
 """
 
 # %% tags=["demo"]

@@ -263,7 +263,7 @@ if passed("rollout"):
     episodes = [rollout(cartpole, lambda obs: rng.integers(2), seed) for seed in range(200)]
     random_returns = [sum(episode["rewards"]) for episode in episodes]
     figure, axes = plt.subplots(figsize=(7, 2.8), constrained_layout=True)
-    axes.hist(random_returns, bins=40, color="#db2777")
+    axes.hist(random_returns, bins=range(8, int(max(random_returns)) + 3, 2), color="#db2777")
     axes.set_title(f"200 random episodes of CartPole: {np.mean(random_returns):.0f} steps on average")
     axes.set(xlabel="return", ylabel="episodes");
 
@@ -344,7 +344,7 @@ if passed("discounted_returns"):
         returns = discounted_returns([0] * 39 + [1], gamma)
         axes.plot(returns, color=color, label=f"γ = {gamma}: {returns[0]:.2g} at the first step")
     axes.set(xlabel="step", ylabel="discounted return", title="A reward reaches back about 1 / (1 − γ) steps")
-    axes.legend();
+    axes.legend(loc=(0.02, 0.25));
 
 # %% [markdown]
 r"""

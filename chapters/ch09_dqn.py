@@ -795,7 +795,8 @@ if "Ray" in runs:
     for (name, run), color in zip(runs.items(), ["#d97706", "#7c3aed", *["#94a3b8"] * 3], strict=False):
         reports = sorted(run["reports"], key=lambda report: report[2])
         versions, scores = zip(*[report[2:4] for report in reports], strict=True)
-        axes.plot(versions, scores, ".-", color=color, label=f"{name}: tests")
+        same = "_" if name in ("Ray, seed 2", "Ray, seed 3") else ""  # one entry of the legend for all other seeds
+        axes.plot(versions, scores, ".-", color=color, label=f"{same}{name}: tests".replace("seed 1", "other seeds"))
         if name == "Ray":
             episodes = [(report[2], value) for report in reports for value in report[4]]
             axes.plot(

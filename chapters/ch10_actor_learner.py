@@ -692,6 +692,7 @@ if runs:
         axes.barh(["1 sampler", "2 samplers"], 1000 * part, left=base, label=name, color=color)
         base = base + 1000 * part
     axes.set(xlabel="milliseconds per iteration", title="Where the time of an iteration goes")
+    axes.invert_yaxis()
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     for samplers in (1, 2):
         told = [f"{run['curve'][-1][1]:.1f} s in {len(run['curve']) - 1} iterations" for run in runs[samplers]]
@@ -700,7 +701,7 @@ if runs:
 # %% [markdown]
 r"""
 More samplers can shorten only the violet part, and that's the short one (Amdahl's law, Chapter 8).
-It isn't even halved, because a few lines of NumPy take nearly as long for 16 carts as for 32, and there's a second actor to call.
+Here, a second sampler hardly shortens it, if at all, because a few lines of NumPy take nearly as long for 16 carts as for 32, and there's a second actor to call.
 The green parts stand for nearly the same work, so a difference between them is mostly noise.
 
 The seconds to the target depend mostly on the number of iterations, which varies with the experience.

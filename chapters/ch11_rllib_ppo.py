@@ -259,7 +259,8 @@ Ask instead whether the target *has been reached*.
 r"""
 Try it on a corridor of twelve squares.
 The best possible return is 0: ten steps that cost 0.1 each, and one that earns 1.
-An untrained agent would need more than a hundred steps on average, but after a hundred, the environment truncates the episode.
+An agent that moves at random would need about 130 steps on average, but after a hundred, the environment truncates the episode.
+An untrained network may lean to one side: this one leans to the right, and needs about twenty steps.
 """
 
 # %% tags=["demo"]
@@ -274,7 +275,7 @@ if passed("learns_corridor"):
 # %% [markdown]
 r"""
 After a handful of iterations, the agent is nearly perfect.
-The first point is a little too optimistic: only episodes that *ended in this iteration* count, and in 128 steps per corridor, several short episodes can end, but at most one long one.
+The first point may be too optimistic: only episodes that *ended in this iteration* count, and in 128 steps per corridor, several short episodes can end, but at most one long one.
 The curve stays below the dashed line because the policy still samples its actions and sometimes steps back.
 """
 
@@ -340,7 +341,7 @@ if passed("learns_corridor"):
 # %% [markdown]
 r"""
 With the default limit, the critic explains next to nothing, and `vf_loss` hides that, because it can't exceed 10, however large the errors are.
-Without a useful critic, advantages are noisier, and returns may collapse.
+Without a useful critic, advantages are noisier, so returns may stall or collapse. They can fall back with a useful critic, too, so compare the whole curves, not only the last row.
 With returns between 0 and 1, as in FrozenLake, the default does no harm.
 
 Five entries of `result["learners"]["default_policy"]` tell you how a PPO run is doing:
@@ -416,7 +417,7 @@ def train_live(algo, iterations, enough):
 # %% [markdown]
 r"""
 The next cell trains on CartPole with **four** EnvRunners for up to a hundred iterations, and stops early once the mean return is at least 475 of 500.
-In full mode, that takes a few minutes; quick mode (set `COURSEKIT_QUICK=1` before you start JupyterLab) runs five iterations.
+In full mode, that takes about a minute, or a few if it doesn't stop early; quick mode (set `COURSEKIT_QUICK=1` before you start JupyterLab) runs five iterations.
 Ray counts only *logical* CPUs, those you declared in `ray.init`: on two real cores, four EnvRunners sample hardly faster than two, as Chapter 12 explains.
 
 **Predict:** in this run, is RLlib's mean of means usually above or below the mean over all episodes?
@@ -479,7 +480,7 @@ The list leaves out two files that every part has: `class_and_ctor_args.pkl`, wi
 | `learner_group/learner/state.pkl` | the optimizer's state (Adam's averages), and counters |
 | `learner_group/learner/rl_module/default_policy/module_state.pkl` | the network's weights |
 | `..._connector.../state.pkl` | what *connectors* remember (more on them below) |
-| `env_runner/state.pkl`, `env_runner/rl_module/...` | the EnvRunners' counters, and their copy of the network |
+| `env_runner/state.pkl` | the EnvRunners' counters |
 
 The folder holds no unfinished episodes: a new algorithm starts new ones.
 If your environment comes from a module, as in `coursekit.given.environments:SimpleCorridor-v0`, the folder has only that name; a class from your notebook is pickled with its code.
@@ -907,7 +908,7 @@ if passed("learns_corridor") and passed("act") and passed("evaluate"):
 
 # %% [markdown]
 r"""
-The agent usually does better now than at the end of the live curve, because there, sampled actions sometimes made it stumble.
+The agent usually does at least as well now as at the end of the live curve, because there, sampled actions sometimes made it stumble.
 
 Chapter 18 turns such a network into a web service.
 If you want to use yours there, keep a copy, because the folder is deleted when you close this notebook: `shutil.copytree(folder, Path.home() / "ray-course-cartpole", dirs_exist_ok=True)`.

@@ -530,8 +530,8 @@ if passed("speedup"):
 # %% [markdown]
 r"""
 Each line is an interval, and the pink ones miss the true ratio, which the dashed line marks.
-With five pairs, only about 83 of 100 bootstrap intervals contain it, not 95.
-With ten pairs, it's about 90, and the coverage approaches 95 as the number of pairs grows.
+With five pairs, only about 84 of 100 bootstrap intervals contain it, not 95.
+With ten pairs, it's nearly 90, and the coverage approaches 95 as the number of pairs grows.
 The t interval has a coverage of about 95% even with five pairs, because it's wider.
 It assumes that the logarithms are roughly normally distributed and that the pairs are independent, so look at your curves before you trust it.
 
@@ -643,7 +643,7 @@ if passed("time_training") and times:
         shorter = epochs / 30 * learning  # the number of epochs doesn't change the sampling
         ratio = (alone + shorter) / (in_pairs / 2 + shorter)
         print(f"{epochs} epochs, predicted: ratio {ratio:.2f}")
-    print(f"30 epochs, measured: ratio {sum(times['single']) / sum(times['many']):.2f}")
+    print(f"30 epochs, measured: ratio {np.exp(np.mean(np.log(times['single']) - np.log(times['many']))):.2f}")
 
 # %% [markdown]
 r"""

@@ -631,7 +631,7 @@ An algorithm with NaN didn't get there within the budget.
 In the plot against steps, the replay buffer pays off: DQN and SAC learn from a few hundred steps again and again.
 In the plot against seconds, each of these updates has a cost; PPO takes many more steps per second, so it can afford to waste them.
 
-Here, the asynchronous algorithms gain little: a simulator that takes no time leaves nothing to wait for, so they only pay for messages and old weights.
+Here, the asynchronous algorithms gain little, if anything: a simulator that takes no time leaves nothing to wait for, so they only pay for messages and old weights.
 They win when enough EnvRunners make sampling as fast as learning, or when some steps take much longer than others.
 
 Each curve is a single run: another seed means other initial weights, other random actions, and another curve.

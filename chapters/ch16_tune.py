@@ -236,7 +236,7 @@ r"""
 Training with too small a rate is slow, and too large a rate destroys what the network has learned, so the best rate lies in between.
 The plot also shows what a grid search wastes: many trials were hopeless after three epochs, and they still trained to the end.
 Compare each trial's last accuracy with its best one, too: at a large rate, a trial may end with a lower accuracy than it once had.
-The `pid` column shows `reuse_actors` at work: fourteen trials ran in two processes.
+The `pid` column shows `reuse_actors` at work: fourteen trials ran in at most two processes.
 """
 
 # %%
@@ -826,7 +826,7 @@ if passed("tune_ppo"):
     for result in learned:
         frame, rate = result.metrics_dataframe, result.config["lr"]
         steps, returns = frame["num_env_steps_sampled_lifetime"], frame["env_runners/episode_return_mean"]
-        axes.plot(steps, returns, ".-", label=f"{rate:g}")
+        axes.plot(steps, returns, ".-", label=np.format_float_positional(rate))
     axes.set(xlabel="environment steps", ylabel="mean return", title="PPO in the wind, one trial per learning rate")
     axes.legend(title="learning rate")
     print("best learning rate:", learned.get_best_result().config["lr"])

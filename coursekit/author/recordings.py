@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,7 @@ def record(name: str, root: Path = ROOT) -> Path:
             raise CommandError(f"Nothing was recorded: a cell failed.\n{error}") from error
     if failed := _not_passed(notebook):
         raise CommandError(f"Nothing was recorded: {', '.join(failed)} did not pass. Run the notebook and see why.")
-    outputs = {cell.id: [*filter(None, map(_kept, cell.outputs))] for cell in demonstrations(notebook)}
+    outputs = {cell.id: _joined(filter(None, map(_kept, cell.outputs))) for cell in demonstrations(notebook)}
     long = {cell_id: taken for cell_id, taken in seconds.items() if taken > LONG}
     found = {"machine": _machine(), "date": time.strftime("%Y-%m-%d"), "seconds": long, "outputs": outputs}
     text = json.dumps(found, indent=1, ensure_ascii=False)
@@ -143,6 +143,17 @@ def _kept(output: NotebookNode) -> dict[str, Any]:
     if data[mime].startswith("<img src='data:image/gif;base64,"):
         data = {"image/png": _last_picture(data[mime].split(",")[1].split("'")[0]), "text/plain": data["text/plain"]}
     return {"output_type": "display_data", "metadata": {}, "data": data}
+
+
+def _joined(outputs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return outputs with what was printed in several pieces, one after the other, as one."""
+    found = list[dict[str, Any]]()
+    for output in outputs:
+        if found and found[-1]["output_type"] == output["output_type"] == "stream":
+            found[-1]["text"] += output["text"]
+        else:
+            found.append(output)
+    return found
 
 
 def _last_picture(gif: str) -> str:

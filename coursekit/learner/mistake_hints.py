@@ -71,7 +71,8 @@ def _message_id(chapter: str, name: str, begins: str) -> str:
         return begins
     files = (EXERCISES / f"{chapter}.py", *sorted(EXERCISES.glob("_*.py")))
     known = {each: text for file in files for each, text in message_ids.templates(str(file)).items()}
-    ids = [each for each, text in known.items() if text.startswith(begins)]
+    ids = [each for each, text in known.items() if text == begins]
+    ids = ids or [each for each, text in known.items() if text.startswith(begins)]
     if len(ids) != 1:
         raise AuthorError(f"hints/{chapter}.md: {len(ids)} messages begin with {begins!r}; there must be one.")
     return ids[0]
