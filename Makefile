@@ -1,7 +1,7 @@
 # `make lab` is all a learner needs; `make help` lists the rest.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab update doctor progress build lint check test test-fast test-rest test-all mistakes chapter slides record site clean browser constraints canary
+.PHONY: help setup lab update doctor progress build lint check test test-fast test-rest test-all mistakes chapter slides record site clean browser constraints canary benchmarks
 
 BIN := .venv/bin
 # Tests that run side by side: each may need 3 GB, and about half of them mostly wait.
@@ -66,6 +66,9 @@ canary: setup ## Find out what another Ray or Python breaks: make canary RAY=2.5
 
 chapter: setup ## Start a new chapter from the templates: make chapter name=ch27_topic
 	@$(BIN)/coursekit chapter $(name)
+
+benchmarks: setup browser ## Measure what docs/benchmarks.md says, for hours on a machine that does nothing else (name=grading: one of benchmarks/)
+	@$(BIN)/python benchmarks $(name)
 
 constraints: ## Write the exact versions of all packages for every Python (ARGS=--upgrade: the newest releases)
 	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --extra dev --no-annotate $(ARGS) pyproject.toml -o constraints.txt

@@ -161,8 +161,8 @@ def elsewhere(python: str, seed: int) -> tuple[int, float, float]:
     return tuple(json.loads(done.stdout.splitlines()[-1]))
 
 
-def compare(seeds: int, python: str) -> None:
-    """Let everybody train with every seed, in turn, and print the table."""
+def compare(seeds: int, python: str) -> dict[str, str]:
+    """Let everybody train with every seed, in turn, and return the figure."""
     import ray
 
     from coursekit.ray_bridge.quiet import quiet
@@ -188,11 +188,12 @@ def compare(seeds: int, python: str) -> None:
             rows[name].append((steps, seconds, mean))
             print(f"  seed {seed} {name:20} {steps:7} steps {seconds:7.2f} s, mean return {mean:.0f}", flush=True)
     ray.shutdown()
-    report(rows)
+    return report(rows)
 
 
-def report(rows: dict[str, list]) -> None:
-    """Print the medians; a seed that never reached the target took forever."""
+def report(rows: dict[str, list]) -> dict[str, str]:
+    """Print the medians, and return the seconds; a seed that never reached the target took forever."""
+    figures = []
     print(
         f"\n{'':22}{'steps a second':>16}{f'steps to {SOLVED}':>14}{f'seconds to {SOLVED}':>16}{'reached':>9}{'load':>7}"
     )
@@ -202,10 +203,13 @@ def report(rows: dict[str, list]) -> None:
         steps, seconds = (statistics.median(column) for column in zip(*ends, strict=True))
         reached = sum(mean >= SOLVED for *_, mean in runs)
         print(f"{name:22}{speed:16.0f}{steps:14.0f}{seconds:16.2f}{reached:6} of {len(runs)}{os.getloadavg()[0]:6.1f}")
+        figures.append(f"{name}: {seconds:.1f} s")
+    claim = f"train PPO on CartPole until a mean return of {SOLVED} (the median of {len(runs)} seeds)"
+    return {claim: "; ".join(figures)}
 
 
-def main() -> None:
-    """Run the comparison, or a single training where the comparison asks for it."""
+def main() -> dict[str, str]:
+    """Run the comparison and return its figure, or run a single training where the comparison asks for it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--target", type=int, default=SOLVED, help="the mean return at which a training ends")
@@ -216,10 +220,11 @@ def main() -> None:
     globals()["SOLVED"] = options.target
     if options.only_sb3 is not None:
         print(json.dumps(sb3(options.only_sb3)))
-    else:
-        compare(options.seeds, options.sb3)
+        return {}
+    return compare(options.seeds, options.sb3)
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
-    main()
+    for claim, figure in main().items():
+        print(f"| {claim} | {figure} |")

@@ -4,7 +4,7 @@
     python benchmarks/grading.py ch01_tasks --students 20 --all-cells    (a second line: the same with all cells)
     python benchmarks/grading.py ch12_env_runners --students 4
     python benchmarks/grading.py ch01_tasks --students 300 --three-nodes  coursekit alone, here and on a cluster of three nodes
-    python benchmarks/grading.py growth                     coursekit alone: 100 to 1,000 plain submissions
+    python benchmarks/grading.py growth                     coursekit alone: 300 and 1,000 plain submissions
 
 `--otter PYTHON`, the Python of an environment with otter-grader, adds otter to the plain comparison (in the course's own it
 would replace pinned versions). Run it alone on a machine; compare ratios, not seconds.
@@ -124,12 +124,14 @@ def scores_of_otter(folder: Path) -> list[float]:
     return [sum(test.get("score", 0) for test in result["tests"]) for result in results]
 
 
-def compare(assignment: str, students: int, all_cells: bool, otter_python: str) -> None:
-    """Grade the same submissions with everybody; print the times, and each rival's beside each of ours."""
+def compare(assignment: str, students: int, all_cells: bool, otter_python: str) -> dict[str, str]:
+    """Grade the same submissions with everybody; print the times, each rival's beside each of ours, and return them."""
     ours: list[tuple[str, float, float]] = []
+    figures: list[str] = []
 
     def timed(name: str, wall: float, cpu: float, rival: bool = True) -> None:
         print(f"{name:20} {wall:8.1f} s {wall / students:8.3f} s each {cpu:8.1f} CPU s", flush=True)
+        figures.append(f"{name} {wall:.0f} s")
         if not rival:
             ours.append((name, wall, cpu))
         for own, own_wall, own_cpu in ours if rival else ():
@@ -147,12 +149,12 @@ def compare(assignment: str, students: int, all_cells: bool, otter_python: str) 
         if assignment == "plain" and otter_python:
             timed("otter run", *otter(own, otter_python))
             found["otter"] = scores_of_otter(own)
-        same = all(each == found["coursekit"] for each in found.values())
-        print("same scores" if same else f"not the same scores: {found}")
+        same_scores(found)
+    return {graded(assignment, students): ", ".join(figures)}
 
 
-def here_and_on_nodes(assignment: str, students: int) -> None:
-    """Grade the same submissions with the same seed on this machine and on three nodes of it; print the times and whether the scores agree."""
+def here_and_on_nodes(assignment: str, students: int) -> dict[str, str]:
+    """Grade the same submissions with the same seed on this machine and on three nodes of it; print and return the times."""
     from tests.nodes import three_nodes
 
     print(f"{students} submissions of {assignment}", flush=True)
@@ -162,15 +164,17 @@ def here_and_on_nodes(assignment: str, students: int) -> None:
         wall, cpu = run(here, *command)
         print(f"one machine {wall:8.1f} s {wall / students:8.3f} s each {cpu:8.1f} CPU s", flush=True)
         with three_nodes() as nodes:
-            wall, _ = run(there, *command, "--address", nodes.address)  # the nodes' CPU seconds are not the command's
-        print(f"three nodes {wall:8.1f} s {wall / students:8.3f} s each", flush=True)
-        found = scores(here, assignment), scores(there, assignment)
-        print("same scores" if found[0] == found[1] else f"not the same scores: {found}")
+            spread, _ = run(there, *command, "--address", nodes.address)  # the nodes' CPU seconds are not the command's
+        print(f"three nodes {spread:8.1f} s {spread / students:8.3f} s each", flush=True)
+        same_scores({"one machine": scores(here, assignment), "three nodes": scores(there, assignment)})
+    figure = f"coursekit grade {wall:.0f} s, on a cluster of three nodes within this machine {spread:.0f} s"
+    return {graded(assignment, students): figure}
 
 
-def growth() -> None:
-    """Grade plain classes of 100 to 1,000 and print the time and the grader's memory."""
-    for students in (100, 300, 1000):
+def growth() -> dict[str, str]:
+    """Grade plain classes of 300 and 1,000; print the time and the grader's memory, and return the times."""
+    figures = {}
+    for students in (300, 1000):
         with tempfile.TemporaryDirectory() as folder:
             place = course(Path(folder), "plain", students)
             wall, cpu = run(place, "coursekit.cli", "grade", "submitted")
@@ -178,10 +182,26 @@ def growth() -> None:
             print(
                 f"{students:5} {wall:7.1f} s {1000 * wall / students:6.1f} ms each {cpu:7.1f} CPU s, largest process {peak:.0f} MB"
             )
+            figures[graded("plain", students)] = f"coursekit grade {wall:.0f} s"
+    return figures
 
 
-def main() -> None:
-    """Run the comparison that was asked for."""
+def graded(assignment: str, students: int) -> str:
+    """Return in words what was graded."""
+    what = "with one exercise, without Ray" if assignment == "plain" else f"of Chapter {int(assignment[2:4])}"
+    return f"grade {students:,} notebooks {what}"
+
+
+def same_scores(found: dict[str, list[float]]) -> None:
+    """Say that all graders gave the same scores; raises SystemExit where they didn't, since then their times don't compare."""
+    first, *others = found.values()
+    if any(scores != first for scores in others):
+        sys.exit(f"not the same scores: {found}")
+    print("same scores")
+
+
+def main() -> dict[str, str]:
+    """Run the comparison that was asked for, and return its figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("assignment")
     parser.add_argument("--students", type=int, default=20)
@@ -190,13 +210,13 @@ def main() -> None:
     parser.add_argument("--otter", default="", metavar="PYTHON")
     options = parser.parse_args()
     if options.assignment == "growth":
-        growth()
-    elif options.three_nodes:
-        here_and_on_nodes(options.assignment, options.students)
-    else:
-        compare(options.assignment, options.students, options.all_cells, options.otter)
+        return growth()
+    if options.three_nodes:
+        return here_and_on_nodes(options.assignment, options.students)
+    return compare(options.assignment, options.students, options.all_cells, options.otter)
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # where `tests` is
-    main()
+    for claim, figure in main().items():
+        print(f"| {claim} | {figure} |")

@@ -36,8 +36,8 @@ def trial(chapter: str, exercise: str, seed: int) -> tuple[bool, int, str]:
     return passed, len(calls) - passed * BESIDES.get(exercise, 0), result.message
 
 
-def main() -> None:
-    """Judge the solution with one seed after the other, and print the counts."""
+def main() -> dict[str, str]:
+    """Judge the solution with one seed after the other, and return the counts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("chapter")
     parser.add_argument("exercise")
@@ -54,9 +54,11 @@ def main() -> None:
         passed, tried, message = trial(options.chapter, options.exercise, seed=number)
         passes, seeds = passes + passed, seeds + tried
         print(f"trial {number}: {'passed' if passed else 'FAILED'}, seeds tried: {tried}  {message}", flush=True)
-    print(f"passed: {passes} of {options.trials} trials; seeds that reached the target: {passes} of {seeds} tried")
+    claim = f"pass the check of `{options.exercise}` with our solution (Chapter {int(options.chapter[2:4])})"
+    return {claim: f"{passes} of {options.trials} trials, {passes} of {seeds} seeds"}
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # where `tests` is
-    main()
+    for claim, figure in main().items():
+        print(f"| {claim} | {figure} |")

@@ -70,7 +70,7 @@ def record(name: str, root: Path = ROOT) -> Path:
         raise CommandError(f"Nothing was recorded: {', '.join(failed)} did not pass. Run the notebook and see why.")
     outputs = {cell.id: _joined(filter(None, map(_kept, cell.outputs))) for cell in demonstrations(notebook)}
     long = {cell_id: taken for cell_id, taken in seconds.items() if taken > LONG}
-    found = {"machine": _machine(), "date": time.strftime("%Y-%m-%d"), "seconds": long, "outputs": outputs}
+    found = {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "seconds": long, "outputs": outputs}
     text = json.dumps(found, indent=1, ensure_ascii=False)
     readers = {
         home: "~/.local/share/coursekit",
@@ -170,7 +170,8 @@ def _not_passed(notebook: NotebookNode) -> list[str]:
     return [result["name"] for result in results if result["status"] != "passed"]
 
 
-def _machine() -> str:
+def machine() -> str:
+    """Return in a few words on what this runs."""
     import psutil
 
     from coursekit.basics.cpus import cores
