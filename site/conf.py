@@ -15,7 +15,7 @@ REPOSITORY = os.environ.get("REPOSITORY", "").rstrip("/")  # https://github.com/
 project = html_title = TEXTS["title"]
 language = TEXTS["language"]
 extensions = ["myst_nb"]
-exclude_patterns = ["README.md", "exercises_list.md", "docs/**/_*"]
+exclude_patterns = ["README.md", "exercises_list.md", "paths_list.md", "docs/**/_*"]
 nb_execution_mode = "off"
 myst_enable_extensions = ["alert", "dollarmath", "amsmath"]
 myst_heading_anchors = 4

@@ -25,6 +25,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from typer.testing import CliRunner
 
 from coursekit.author import build, recordings, site
+from coursekit.author.listings import PATHS
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import ROOT
 from coursekit.cli import app
@@ -193,6 +194,19 @@ def test_another_language_needs_a_folder_of_its_own_and_nothing_else(course):
     assert all(words[key] in shown for key in ("recorded", "quiz", "answer", "after_you_tried"))
     assert not any(TEXTS[key] in shown for key in ("after_you_tried", "picture", "not_run_again"))
     assert f">{TEXTS['answer']}<" not in shown
+
+
+def test_every_path_is_a_card_with_the_chapter_where_it_begins():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    cards = site._list_of_paths(readme, {"ch00_start": site.page("ch00_start", TEXTS)}, TEXTS)
+    told = re.findall(
+        r"^- \*\*(.+)\*\*\n  (.+)\n\n  Chapters (\d.*), about \d+ hours\n\n  Begin with (.+)$", cards, re.MULTILINE
+    )
+    begin = "[Chapter 0 · Getting started](notebooks/ch00_start.ipynb)"
+    assert [(path, whom, first) for path, whom, _, first in told] == [
+        (p, whom, begin) for p, (whom, _) in PATHS.items()
+    ]
+    assert re.fullmatch(r"All \d+ chapters take about \d+ hours, an hour or two each\.", cards.splitlines()[-2])
 
 
 def test_speaker_notes_and_marks_are_on_no_page():
@@ -421,6 +435,19 @@ def test_the_way_in_leads_over_the_map_to_a_chapter_and_its_notebook(address, ta
         tab.get_by_role("link", name=".ipynb").click()
     assert waiting.value.suggested_filename == f"{CHAPTER}.ipynb"
     assert waiting.value.path().read_bytes() == (ROOT / f"notebooks/{CHAPTER}.ipynb").read_bytes()
+
+
+@pytest.mark.nightly
+def test_the_home_has_entrances_for_learners_instructors_and_authors_and_all_paths(built, tab):
+    tab.goto((built / "index.html").as_uri())
+    cards = tab.locator(".cards li")
+    titles = cards.locator("p:first-child > strong:first-child").all_inner_texts()
+    assert titles == ["I want to learn.", "I teach.", "I want to write.", *PATHS]
+    links = [link.get_attribute("href") for link in cards.locator("a").all()]
+    assert {"#start", "docs/workshop.html", "docs/instructors.html", "CONTRIBUTING.html", "docs/authors.html"} <= {
+        *links
+    }
+    assert links[-len(PATHS) :] == ["notebooks/ch00_start.html"] * len(PATHS)
 
 
 @pytest.mark.nightly

@@ -30,6 +30,9 @@ LINE = 34  # the height of a chapter in it
 EXERCISE = re.compile(r"\*\*Exercise `(\w+)`\*\* · (.+?) · about (.+?) · ")
 DELIMITERS = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 # The run sheets follow the workshop's page, in the sidebar too.
+PATH = re.compile(
+    r"^\| \*\*(?P<path>.+)\*\* \| (?P<whom>.+) \| (?P<chapters>(?P<first>\d+).*) \| (?P<hours>\d+) \|$", re.MULTILINE
+)
 RUN_SHEETS = "\n```{toctree}\n:hidden:\n:glob:\n\nrun_sheets/*\n```\n"
 
 
@@ -66,7 +69,7 @@ def stage(folder: Path, solutions: bool = True, language: str = "en", root: Path
     shutil.copytree(STATIC / "vendor/katex", folder / "static/katex")
     for name in ("docs", "img"):
         shutil.copytree(root / name, folder / name)
-    for file in ("site/conf.py", "README.md", "CHANGELOG.md"):
+    for file in ("site/conf.py", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"):
         shutil.copy(root / file, folder)
     (folder / "notebooks").mkdir()
     pages = {name: page(name, texts, solutions, root) for name in chapter_names(root)}
@@ -75,6 +78,8 @@ def stage(folder: Path, solutions: bool = True, language: str = "en", root: Path
     with (folder / "docs/workshop.md").open("a", encoding="utf-8") as workshop:
         workshop.write(RUN_SHEETS)
     (folder / "map.html").write_text(_map(pages, root), encoding="utf-8")
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    (folder / "paths_list.md").write_text(_list_of_paths(readme, pages, texts), encoding="utf-8")
     (folder / "exercises_list.md").write_text(_list_of_exercises(pages, texts), encoding="utf-8")
 
 
@@ -179,6 +184,14 @@ def _narrow(drawing: str, pages: dict[str, NotebookNode]) -> str:
 
 def _title(notebook: NotebookNode) -> str:
     return str(notebook.cells[0].source.splitlines()[0].removeprefix("# "))
+
+
+def _list_of_paths(readme: str, pages: dict[str, NotebookNode], texts: dict[str, str]) -> str:
+    """Return the README's table of paths as a list, in which each leads to the chapter where it begins, and what stands below it."""
+    table, below = re.split(r"\|\n\n", readme.partition("<!-- begin paths:")[2].partition("<!-- end paths -->")[0])
+    begins = {int(name[2:4]): f"[{_title(notebook)}](notebooks/{name}.ipynb)" for name, notebook in pages.items()}
+    rows = [row.groupdict() for row in PATH.finditer(table + "|")]
+    return "".join(texts["path"].format(**row, begin=begins[int(row["first"])]) for row in rows) + f"\n{below}"
 
 
 def _list_of_exercises(pages: dict[str, NotebookNode], texts: dict[str, str]) -> str:
