@@ -50,7 +50,7 @@ def measured(command: str) -> list[str]:
     for line in process.stdout or ():
         print(line, end="", flush=True)
         if FIGURE.match(line):
-            found.append(f"{line.strip()} `python benchmarks/{command}` | {machine()} | {time.strftime('%Y-%m-%d')} |")
+            found.append(f"{line.strip()} `{command}` | {machine()} | {time.strftime('%Y-%m-%d')} |")
     if process.wait() or not found:
         sys.exit(f"`python benchmarks/{command}` gave no figure, so the page keeps what it had for it.")
     return found
@@ -68,7 +68,7 @@ def with_rows(page: str, command: str, rows: list[str]) -> str:
 
 def command_of(row: str) -> str:
     """Return the command of COMMANDS that wrote a row."""
-    return row.partition("`python benchmarks/")[2].partition("`")[0]
+    return row.split(" | ")[2].strip("`")
 
 
 def place(row: str) -> int:

@@ -12,7 +12,7 @@ from coursekit.basics.paths import ROOT
 
 SMALL = {
     "cartpole": (["--seeds", "1", "--target", "30"], r"ours, 2 samplers: [\d.]+ s; .*RLlib's settings: [\d.]+ s"),
-    "grading": (["plain", "--students", "2"], r"coursekit grade \d+ s, nbgrader autograde \d+ s"),
+    "grading": (["plain", "--students", "2"], r"\d+ s, nbgrader autograde \d+ s"),
     "room": (["3", "--seconds", "6"], r"p50 [\d.]+ s, p95 [\d.]+ s, lost 0"),
     "seeds": (["ch09_dqn", "train", "--trials", "1"], r"1 of 1 trials, 1 of \d seeds"),
     "setup": (["--site"], r"with uv \d+ s, with pip \d+ s"),
@@ -24,9 +24,9 @@ TABLE = """Above
 
 | what | figure | command | machine | date |
 |---|---|---|---|---|
-| grade one | 9 s | `python benchmarks/grading.py growth` | here | then |
-| grade two | 8 s | `python benchmarks/grading.py growth` | here | then |
-| open | 7 s | `python benchmarks/setup.py` | here | then |
+| grade one | 9 s | `grading.py growth` | here | then |
+| grade two | 8 s | `grading.py growth` | here | then |
+| open | 7 s | `setup.py` | here | then |
 
 <!-- end benchmarks -->
 Below
@@ -39,7 +39,7 @@ def test_every_benchmark_has_a_small_size():
 
 
 def test_the_rows_of_a_command_replace_its_own_and_take_its_place():
-    row = "| grade three | 5 s | `python benchmarks/grading.py growth` | there | now |"
+    row = "| grade three | 5 s | `grading.py growth` | there | now |"
     page = benchmarks.with_rows(TABLE, "grading.py growth", [row])
     old = [line for line in TABLE.splitlines() if "grading.py" in line]
     assert page == TABLE.replace("\n".join(old), row)
@@ -48,7 +48,7 @@ def test_the_rows_of_a_command_replace_its_own_and_take_its_place():
 
 
 def test_an_empty_table_takes_a_row():
-    row = "| open | 7 s | `python benchmarks/setup.py` | here | then |"
+    row = "| open | 7 s | `setup.py` | here | then |"
     empty = re.sub(r"\| (grade|open) .*\n", "", TABLE)
     assert benchmarks.with_rows(empty, "setup.py", [row]) == empty.replace("---|\n", f"---|\n{row}\n")
 
@@ -56,7 +56,7 @@ def test_an_empty_table_takes_a_row():
 def test_a_figure_that_is_printed_becomes_a_row_with_command_machine_and_date(monkeypatch):
     monkeypatch.setattr(benchmarks, "machine", lambda: "2 cores")
     (row,) = benchmarks.measured("suite.py help")
-    said = r"\| run `make help` \| \d+ s \| `python benchmarks/suite\.py help` \| 2 cores \| 20\d\d-\d\d-\d\d \|"
+    said = r"\| run `make help` \| \d+ s \| `suite\.py help` \| 2 cores \| 20\d\d-\d\d-\d\d \|"
     assert re.fullmatch(said, row)
 
 
