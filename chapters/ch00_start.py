@@ -147,7 +147,9 @@ check("best_seconds", best_seconds)
 # %% [markdown]
 r"""
 If you're stuck, run the next cell, and run it again for a plainer hint.
+If you make the same mistake twice, the next hint explains that mistake.
 After three attempts, or once you've passed, `solution("best_seconds")` shows you our solution.
+For many exercises of later chapters, there's a step before that: after two attempts, `puzzle` puts the lines of our solution into a cell, in another order.
 """
 
 # %% tags=["demo"]
