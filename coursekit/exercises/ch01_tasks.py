@@ -26,7 +26,10 @@ def as_task(answer: Answer, rng: Generator) -> None:
     x = int(rng.integers(2, 1000))
     seen = _launched(answer, x)
     _expect_reference(seen)
-    expect(seen["ran"], "The task didn't run the function that the check passed to `as_task`, but another one.")
+    expect(
+        seen["ran"],
+        "The reference's result isn't that of the function that the check passed to `as_task`, but another one. Launch that function, with `x`.",
+    )
     driver, worker = seen["pids"]
     expect(driver != worker, "The function ran in the notebook's own process, not in a task.")
     expect(

@@ -17,7 +17,7 @@ def _expect_not_held(held: int) -> None:
     """Fail where a reference to the input outlives the call: pickled inside a function, it is never given back."""
     expect(
         held == 0,
-        "After your function returned, your process still held a reference to the array, so Ray can't free it. Pass the "
+        "After your function returned, a reference to the array or a view of it still existed, so Ray can't free it. Pass the "
         "reference to the task as an argument, and store it nowhere else: a closure that uses it holds it for good.",
     )
 
@@ -246,7 +246,7 @@ def _expect_memory_back(found: given.Held, arrays: int) -> None:
     back, took = found["returned_mb"], 2 * arrays
     expect(
         back > 0.75 * took,
-        f"The arrays took {took} MB, but the store had only {back:.0f} MB more room afterward, so something else is in it now.",
+        f"The arrays took {took} MB, but the store had only {back:.0f} MB more room afterward, so something else is in it now. `let_go` has nothing to put there.",
     )
     expect(
         found["in_whole_copies"] == 0,

@@ -96,8 +96,8 @@ def bank(answer: Answer, rng: Generator) -> None:
         )
         expect(
             sorted(paid[1:]) == sorted(amounts),
-            f"The balance holds receipts for {paid}, not one for each amount. Either you read it before all payments had been "
-            "booked, or the account ran two payments at the same time.",
+            f"The balance holds receipts for {paid}, not one for each amount. That happens if you read it before all payments have been "
+            "booked, or if the account runs two payments at the same time.",
         )
 
 
@@ -219,7 +219,7 @@ def tournament(answer: Answer, rng: Generator) -> None:
             not seen["here"],
             "A game ran in your notebook's process. Run each game in a task or an actor.",
         )
-        expect(seen["met"], "No two games ran at the same time, although four CPUs were free.")
+        expect(seen["met"], "No two games ran at the same time, although Ray has at least four CPUs.")
     with answer.case(f"then a second tournament with the seeds {second}"):
         _judge_scores(seen["second"], {seed: seed * seed + offset for seed in second})
 
@@ -262,7 +262,7 @@ def Batcher(answer: Answer, rng: Generator) -> None:
     with answer.case("size 3, patience 1 s: one call, a second one 0.5 s later, and no third"):
         expect(
             answer.probe(given.predict_in_a_trickle, _distinct(rng, 2), 1.0),
-            "When its 1 s had passed, the first call still had no answer: the second call made it wait longer.",
+            "When its 1 s had passed, the first call still had no answer; perhaps the second call made it wait longer.",
         )
 
 
@@ -273,7 +273,11 @@ def _judge_full_batches(answer: Answer, xs: list[int], size: int) -> None:
         _expect_none_missing(sum(not came for came, _ in got))
         answers = _own_answers([one for _, one in got], xs)
         sizes = list({number: length for _, length, number in answers}.values())
-        expect_equal(sizes, [size] * 2, f"The model was called with batches of these sizes: {sizes}.")
+        expect_equal(
+            sizes,
+            [size] * 2,
+            f"The model was called with batches of these sizes: {sizes}. Two batches of {size} were expected.",
+        )
 
 
 def _expect_none_missing(missing: int) -> None:
@@ -386,7 +390,7 @@ def _judge_marks(moved: np.ndarray, steps: int) -> None:
     expect_close(
         arrived,
         [steps] * len(arrived),
-        f"Each worker computes {steps} gradients; worker by worker, {arrived} of them are in the weights.",
+        f"Each worker computes {steps} gradients, and each moves the weights by -`rate` times the gradient. The check counts {arrived} such moves, worker by worker.",
     )
     expect(
         not stale.any(),

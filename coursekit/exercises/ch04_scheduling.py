@@ -174,7 +174,7 @@ def _expect_no_lock(ended: bool, states: Counter) -> None:
     begun = sum(states.values())
     expect(
         ended or not waiting,
-        f"Your code deadlocked. Tasks in state PENDING_NODE_ASSIGNMENT: {waiting}; tasks and calls that have started and haven't "
+        f"Your code deadlocked, or a task requests what no node has. Tasks in state PENDING_NODE_ASSIGNMENT: {waiting}; tasks and calls that have started and haven't "
         f"finished: {begun}. Look at what these hold and the others need.",
     )
     expect(
@@ -219,7 +219,7 @@ def spread_over_nodes(answer: Answer, rng: Generator) -> None:
     _expect_eight_each(Counter(seen["ran"].get(x) for x in xs), seen["nodes"])
     expect(
         seen["kept_moving"],
-        "While one node was busy, some of the calls for the other nodes didn't run. Launch all of the calls before you wait for any result.",
+        "While one node was busy, some of the calls for the other nodes didn't run. Launch all of the calls before you wait for anything.",
     )
 
 
@@ -277,7 +277,7 @@ def _judge_gang(seen: given.Gang, want: list[int]) -> None:
     (state, strategy, bundles), *_ = seen["groups"]
     expect(
         seen["ended"] or state != "PENDING",
-        f"Your group ({strategy}, bundles {bundles}) stayed PENDING although every CPU was free, because its bundles don't fit on these nodes.",
+        f"Your group ({strategy}, bundles {bundles}) stayed PENDING: unless earlier cells still hold CPUs, its bundles don't fit on these nodes.",
     )
     expect(seen["ended"], "Your group was placed, but your call didn't return.")
     expect_equal(seen["value"], want, "Return one result for each rank, in order.")

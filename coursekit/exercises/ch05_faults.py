@@ -45,7 +45,11 @@ def survivors(answer: Answer, rng: Generator) -> None:
         _expect_none_lost(results, errors, wanted)
         _judge_errors(errors, failed)
         have = list(results)
-        expect_equal(results, wanted, f"The results are for {have}; each must be what its call returned.")
+        expect_equal(
+            results,
+            wanted,
+            f"The results are for {have}. They need what each call returned, and nothing for a call that failed.",
+        )
         _expect_one_launch(seen)
 
 
@@ -184,7 +188,9 @@ def Ledger(answer: Answer, rng: Generator) -> None:
     expect(not hidden, f"After a deposit, attributes of `self` hide the methods {hidden}. Rename the attributes.")
     second = seen["second"]
     expect_equal(
-        second, 2, f"A second ledger knew a key of the first, and answered {second}. Set all attributes in `__init__`."
+        second,
+        2,
+        f"A second ledger's first deposit was 2, and it answered {second}, not 2. Perhaps it knew a key of the first ledger: set all attributes in `__init__`.",
     )
     *totals, total = accumulate(amounts)
     wanted = [*totals, totals[0], total]
@@ -333,8 +339,8 @@ def _fragments_of(seen: given.Collected) -> object:
     expect(not raised, f"`collect` gave up with {raised}. {seen['text']}")
     expect(
         seen["met"],
-        "Calls that wait for each other never ran at the same time. Either the pool had shrunk, or `collect` waited for a call, "
-        "or for a whole round, before it launched the next.",
+        "Calls that wait for each other never ran at the same time. Perhaps the pool had shrunk, `collect` waited for a call "
+        "or for a whole round before it launched the next, or it made new samplers where idle ones would do.",
     )
     return seen["value"]
 

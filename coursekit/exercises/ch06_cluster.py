@@ -230,7 +230,7 @@ def _judge_joined(seen: given.Joined, wanted: dict[str, float]) -> None:
     expect(not is_head, "The new node is a head node.")
     expect(state == "ALIVE", f"The new node is {state}.")
     offered = {name: got.get(name) for name in wanted}
-    expect_equal(offered, wanted, f"The new node offers {offered}.")
+    expect_equal(offered, wanted, f"The new node offers {offered}, which isn't what `cpus` and `resources` say.")
 
 
 def _stand_in(answer: Answer, rng: Generator, ends_as: str) -> tuple[given.Rehearsed, str]:
@@ -380,7 +380,7 @@ def pip_environment(answer: Answer, rng: Generator) -> None:
     with answer.case(f"{package} {wanted}, where the folder has {', '.join(versions)}"):
         seen = answer.probe(given.installed, package, wanted, versions)
         expect(seen["kind"] == "dict", f"A runtime environment is a dictionary, but you returned a {seen['kind']}.")
-        expect(not seen["refused"], f"This runtime environment can't be installed. {seen['refused']}")
+        expect(not seen["refused"], f"With this runtime environment, pip would install nothing. {seen['refused']}")
         got, names = [each[1:] for each in seen["found"] if each[0] == package], [each[0] for each in seen["found"]]
         expect(got, f"pip would not install {package}; it would install {names}.")
         version, inside = got[0]

@@ -151,7 +151,7 @@ def _expect_step(step: str, made: tuple, right: tuple) -> None:
     obs, earned, terminated, truncated = made
     square, reward, arrived, late = right
     expect_equal(obs, [square], f"{step} leads to square {square:g}, but your observation is {obs}.")
-    expect_close(earned, reward, f"{step}, to square {square:g}: your reward is {earned}.")
+    expect_close(earned, reward, f"{step}, to square {square:g}: your reward is {earned}, and it should be {reward:g}.")
     expect(
         terminated == arrived,
         f"{step}, to square {square:g}: you returned terminated={terminated} and truncated={truncated}. "
@@ -211,7 +211,11 @@ def _expect_episode(episode: Any, seed: int, part: dict, ends_terminated: bool) 
     expect(set(keys) <= set(found), f"The keys are {found}; they should be {keys}.")
     _expect_choices(episode, seed, part["length"])
     rewards, terminated = episode["rewards"], episode["terminated"]
-    expect_equal(rewards, part["rewards"], f"The environment gave other rewards than {rewards}.")
+    expect_equal(
+        rewards,
+        part["rewards"],
+        f"Your rewards are {rewards}. The list should have one from each step, as the environment returned it.",
+    )
     expect_equal(
         terminated, ends_terminated, f"In the last step, `terminated` was {ends_terminated}; you returned {terminated}."
     )
@@ -381,7 +385,10 @@ def _expect_transitions(rows: list, wanted: list, seed: int) -> None:
         zeros or count != earned,
         f"{happened} transitions really happened, and you have {count}: those with reward 0 are missing, but real steps can earn 0.",
     )
-    expect(count == happened, f"{happened} transitions really happened, but you have {count}.")
+    expect(
+        count == happened,
+        f"{happened} transitions really happened, but you have {count}. That's for all of the `steps` frames, with environments that reset themselves.",
+    )
     for row, want in zip(sorted(rows, key=itemgetter(0)), sorted(wanted, key=itemgetter(0)), strict=True):
         _expect_transition(row, want, seed)
 

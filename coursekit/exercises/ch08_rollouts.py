@@ -380,7 +380,10 @@ def _expect_to_go_on(found: given.Learned) -> None:
         not found["raised"],
         f"`collect_async` raised {found['raised']}, but the other two samplers could have continued.",
     )
-    expect(not found["stayed"], "After the last fragment, you waited for one that was still in progress. Ignore it.")
+    expect(
+        not found["stayed"],
+        "`collect_async` didn't return while one fragment was still in progress, although it could have had `count` fragments without that one. Don't wait for it.",
+    )
 
 
 def _expect_dead_left_out(tasks: list[dict]) -> None:
@@ -404,8 +407,8 @@ def _expect_newest(heard: list[given.Fragment]) -> None:
         ready = newest.get(who, 0)
         expect(
             played >= ready,
-            f"Fragment {number} of sampler {who} was collected with version {played} of the weights, but when it "
-            f"started, version {ready} was ready.",
+            f"Fragment {number} of sampler {who} was collected with version {played} of the weights (-1 is none). It should start "
+            f"with version {ready} or a later one, after `learn` has had that sampler's previous fragment, if there is one.",
         )
         newest[who] = version
 
@@ -457,12 +460,12 @@ def _expect_shortest(got: float, overhead: float, frame: float, fraction: float)
     allowed = 100 * fraction
     expect(
         got > exact - 1e-6 * exact,
-        f"With {got} frames per fragment, {wasted:.2f}% of the time is overhead, and at most {allowed:.2f}% is allowed.",
+        f"With {got} frames per fragment, {wasted:.2f}% of the time is overhead, and at most {allowed:.2f}% is allowed, by the line that `np.polyfit` fits.",
     )
     expect(
         got <= max(1, math.ceil(exact + 1e-6 * exact)),
         f"With {got} frames per fragment, {wasted:.2f}% of the time is overhead, but a shorter one would be enough for "
-        f"{allowed:.2f}%.",
+        f"{allowed:.2f}%, by the line that `np.polyfit` fits.",
     )
 
 

@@ -42,7 +42,9 @@ def ReplayBuffer(answer: Answer, rng: Generator) -> None:
     found = _samples(answer, capacity, seed, fragments, size, times)
     for number in range(1, 6):
         samples = found[(number - 1) * times : number * times]
-        with answer.case(f"a buffer with room for {capacity} transitions, fragments added: {number}"):
+        with answer.case(
+            f"a buffer with room for {capacity} transitions, fragments added: {number}; an observation is [environment, frame], from 1"
+        ):
             _judge_tables([_table_of(sample, size) for sample in samples], rows[:number], capacity)
     with answer.case(f"buffers with the seeds {seed}, {seed}, and {seed + 1}, and the same fragment"):
         again, other = (_first_table(answer, capacity, each, fragments, size) for each in (seed, seed + 1))
@@ -65,7 +67,10 @@ def _first_table(answer: Answer, capacity: int, seed: int, fragments: list[dict]
 
 def _judge_seed(table: np.ndarray, again: np.ndarray, other: np.ndarray) -> None:
     """Check that the seed, and nothing else, decides what is drawn."""
-    expect(np.array_equal(table, again), "Two buffers with the same seed returned different samples.")
+    expect(
+        np.array_equal(table, again),
+        "Two buffers with the same seed returned different samples. Other code may use the global generators, so give each buffer a generator of its own.",
+    )
     expect(not np.array_equal(table, other), "Two buffers with different seeds returned the same sample.")
 
 

@@ -103,7 +103,7 @@ def find_the_bottleneck(answer: Answer, rng: Generator) -> None:
             expect(got in births, f"{got!r} is not one of the classes {classes}.")
             expect(
                 births[got] < 10,
-                f"{got} took long to create (its record of the kind 'actor_creation'), but it's hardly busy in calls.",
+                f"{got} took long to create (its record of the kind 'actor_creation'), but its calls take fewer seconds than those of another actor.",
             )
             expect_equal(got, slow, f"{got} is not the class of the busiest actor.")
 
@@ -154,7 +154,9 @@ def per_second(answer: Answer, rng: Generator) -> None:
         with answer.case(f"scrapes, each as its time in seconds and its values: {values}; {story}"):
             wanted = grown / (pages[-1][0] - begin)
             got = answer(pages, name)
-            expect_close(got, wanted, f"You returned {got:.6g}, but the counter grew at a different rate.", rtol=1e-6)
+            expect_close(
+                got, wanted, f"You returned {got:.6g}, but that isn't how much the counter grew per second.", rtol=1e-6
+            )
 
 
 def _stories(rng: Generator) -> list[tuple[str, list[dict], int]]:
@@ -277,7 +279,11 @@ def diagnose(answer: Answer, rng: Generator) -> None:
             own = sorted({frame["function"] for _, frames in seen for frame in frames if frame["file"] in OWN})
             is_own, listed = isinstance(function, str) and function in own, ", ".join(own)
             expect(is_own, f"{function!r} is not a function of the program's own files: {listed}.")
-            expect_equal(function, wanted[1], f"{function!r} is not where the process was in most samples.")
+            expect_equal(
+                function,
+                wanted[1],
+                f"{function!r} isn't the innermost own function that comes up most often in the samples.",
+            )
     for special, moving, waits_for, hung in _chains(rng):
         names = [str(name) for name in rng.permutation(["actor", "buffer", "critic", "driver"])]
         shown = {
@@ -411,7 +417,7 @@ def _judge_word(answer: Answer, got: dict, row: dict, word: str) -> None:
     expect(
         said != "arguments" or word == said, f"This task doesn't wait for its arguments: its state is {row['state']}."
     )
-    expect_equal(said, word, f"{said!r} is not what this task waits for.")
+    expect_equal(said, word, f"{said!r} isn't the word in the first row of the table that fits this task.")
 
 
 def _told(row: dict) -> str:

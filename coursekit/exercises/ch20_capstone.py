@@ -53,7 +53,7 @@ def valid_entry(answer: Answer, rng: Generator) -> None:
     )
     expect(
         (returns != _others(baseline, world, episodes, exam)).any(),
-        f"In each of {episodes} episodes, its policy earned exactly what the baseline earns, so it is the baseline. Return `hurry`, or a rule of your own.",
+        f"In each of {episodes} episodes, its policy earned exactly what the baseline earns, so it is the baseline, or acts exactly like it. Return `hurry`, or a rule of your own.",
     )
 
 
@@ -94,8 +94,8 @@ def beats_random(answer: Answer, rng: Generator) -> None:
             break  # that wasn't bad luck
     earned = ", ".join(f"{mean:.1f}" for mean in means)
     raise Wrong(
-        f"Mean return in 200 new episodes: {earned}. Three quarters of the baseline's {rule:.0f} are required. "
-        f"It reported {reported} tests, the last with a mean return of {last:.1f}, and used {told['spent']:.1f} of 30 CPU seconds."
+        f"Mean return in 200 new episodes: {earned}. Three quarters of the baseline's mean return in the same world are required; in the last world, that mean was {rule:.0f}. "
+        f"There, it reported {reported} tests, the last with a mean return of {last:.1f}, and used {told['spent']:.1f} of 30 CPU seconds."
     )
 
 
@@ -104,7 +104,7 @@ def _expect_learned(answer: Answer, world: World, returns: np.ndarray, exam: int
     _told(answer, world._replace(prices=tuple(np.roll(world.prices, 1).tolist())), 4.0, rng)
     expect(
         (_returns(answer, world, 200, exam) != returns).any(),
-        "It trained again with different prices and less time, and its policy earned exactly the same in all 200 episodes, so it is a fixed rule.",
+        "It trained again with different prices and less time, and its policy earned exactly the same in all 200 episodes, so the prices didn't change how it acts.",
     )
 
 
@@ -135,7 +135,7 @@ def beats_baseline(answer: Answer, rng: Generator) -> None:
         rules = [_others(rule, world, 200, exam) for rule in (baseline, paying(world.prices))]
         expect(
             (returns != rules[0]).any(),
-            "In each of 200 episodes, its policy earned exactly what the baseline earns, so it is the baseline.",
+            "In each of 200 episodes, its policy earned exactly what the baseline earns, so it is the baseline, or acts exactly like it.",
         )
         if all(score(returns - rule).low > 0 for rule in rules):
             _expect_stops_at_goal(answer, world, float(rules[0].mean()), rng)
@@ -146,7 +146,7 @@ def beats_baseline(answer: Answer, rng: Generator) -> None:
     listed, prices = ", ".join(leads), _listed(world)
     raise Wrong(
         f"Mean returns in 200 new episodes (its policy : the baseline : the rule that knows all prices): {listed}. "
-        f"Both leads must be clear, with their 95% confidence intervals above 0. The four kinds paid {prices}."
+        f"Both leads must be clear, with their 95% confidence intervals above 0. In the last run, the four kinds paid {prices}."
     )
 
 

@@ -221,12 +221,13 @@ def _judge_vtrace(answer: Answer, text: str, case: dict) -> None:
             right[0],
             "The targets aren't those of equation (1).",
             mistakes={
-                "These are the targets with all ratios 1, as if the samplers' policy were the learner's.": _vtrace(
+                "The first array holds the targets with all ratios 1, as if the samplers' policy were the learner's.": _vtrace(
                     on_policy
                 )[0],
                 "The ratios have no limits, so a single large ratio can outweigh all others.": _vtrace(unclipped)[0],
                 "ρ̄ and c̄ are swapped.": _vtrace(swapped)[0],
-                "These are the targets minus V(x_t), which equation (1) adds.": right[0] - case["values"][:-1],
+                "The first array holds the targets minus V(x_t), which equation (1) adds.": right[0]
+                - case["values"][:-1],
                 "The sums continue past the end of an episode.": _vtrace(through)[0],
                 "A truncated episode would have continued, so V(x_{t+1}) counts; only after a terminated one is it 0.": _vtrace(
                     alike
@@ -245,7 +246,7 @@ def _judge_vtrace(answer: Answer, text: str, case: dict) -> None:
             mistakes={
                 "The advantages lack the factor ρ_t.": right[1] / rho,
                 "The advantages use V(x_{t+1}) in every step, instead of the target v_{t+1}.": plain,
-                "These are the targets minus the values; the paper's advantage looks one step ahead and then uses v_{t+1}.": right[
+                "The second array holds the targets minus the values; the paper's advantage looks one step ahead and then uses v_{t+1}.": right[
                     0
                 ]
                 - values[:-1],
@@ -353,9 +354,12 @@ def inference_actor(answer: Answer, rng: Generator) -> None:
             turn, late, there = seen["late"]
             expect(
                 turn in (0, 1),
-                f"In round {turn}, after samplers had left, all {there} remaining samplers asked, and {late} of these calls to `act` never returned. A batch is complete when all samplers that haven't left have asked, and `leave` may be the call that completes it.",
+                f"In round {turn}, after samplers had left, all {there} remaining samplers asked, and {late} of these calls to `act` never returned (the check waited at least 10 seconds). A batch is complete when all samplers that haven't left have asked, and `leave` may be the call that completes it.",
             )
-            expect(False, f"All {there} samplers asked, and {late} of these calls to `act` never returned.")
+            expect(
+                False,
+                f"All {there} samplers asked, and {late} of these calls to `act` never returned (the check waited at least 10 seconds). A call that waits must let the others run, and the last one completes the batch.",
+            )
         expect_equal(
             seen["sizes"],
             sizes,
@@ -428,7 +432,7 @@ def _expect_resumed(run: given.Ran, saved: int, drawn: list, torn: bool = False)
     expect(not text, f"Called again after a kill, it raised {text:.120}.")
     expect(
         got != drawn[:done] or not got,
-        "After a kill, it used the random numbers of the first iterations again, so neither generator continued from the state that it had after the last save.",
+        "After a kill, it used the random numbers of the first iterations again, so neither generator got its state from a checkpoint.",
     )
     expect(
         run["died"] or done == due,

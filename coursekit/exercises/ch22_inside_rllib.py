@@ -410,7 +410,7 @@ def two_nodes(answer: Answer, rng: Generator) -> None:
         found = len(places)
         expect(
             found == 2,
-            f"Each EnvRunner requests {asks}, and {found} of the two found a node. A request that no node can satisfy waits forever.",
+            f"Each EnvRunner requests {asks}, and {found} of the two found a node within 15 seconds. A request that no node can satisfy waits forever. If `west` and `east` can satisfy this one, look for other actors that hold their resources, and check again.",
         )
         expect(
             room < 2, f"Each EnvRunner requests {asks}, so `west` has room for {room} of them, and both may run there."

@@ -140,7 +140,7 @@ def two_minds(answer: Answer, rng: Generator) -> None:
             expect(
                 not got["raised"],
                 f"With your config, RLlib raised {got['raised']}. "
-                "It had called the mapping with an agent's name and an episode.",
+                "RLlib calls the mapping with an agent's name and an episode.",
             )
             _judge_minds(got["saw"], dict(zip(agents, numbers, strict=True)), teams)
 
@@ -194,7 +194,10 @@ def league(answer: Answer, rng: Generator) -> None:
             },
         )
         expect_close(np.diag(table), np.zeros(size), "The diagonal must hold zeros, because no snapshot plays itself.")
-        expect(seen["met"], "No two matches ran at the same time: start all of them before you wait for any.")
+        expect(
+            seen["met"],
+            "Two of the matches, which wait for each other here, didn't run at the same time: start all of them before you wait for any.",
+        )
         opened = seen["opened_here"]
         expect(
             not opened,
@@ -303,7 +306,7 @@ def beats_its_past(answer: Answer, rng: Generator) -> None:
         older = sum(0 <= place < max(seen["met"][: number + 1]) for number, place in enumerate(seen["met"]))
         expect(
             older or not calls,
-            f"None of the {calls} calls to `play_against` had an opponent older than the latest snapshot.",
+            f"In {calls} calls to `play_against`, no opponent was older than one that came before it. Some opponents must be older than the latest snapshot.",
         )
         expect(
             calls < 2 or len(set(seen["seeds"])) > 1,
@@ -324,7 +327,7 @@ def beats_its_past(answer: Answer, rng: Generator) -> None:
         once, again = (answer.probe(given.raised_by_itself, seed, 1)["players"] for _ in range(2))
         expect(
             agree(once, again, atol=1e-3),
-            f"Two leagues from the seed {seed} differ: take every random number, and each seed for `play_against`, from one `np.random.default_rng(seed)`.",
+            f"Two leagues from the seed {seed} differ: take every random number, and each seed for `play_against`, from one `np.random.default_rng(seed)`, and learn from the batches in the order of the calls.",
         )
 
 
@@ -347,7 +350,7 @@ def _players(seen: given.League, seed: int) -> list[four.Player]:
         earlier = number - 1
         expect(
             number == 0 or not agree(player, players[earlier]),
-            f"Snapshots {earlier} and {number} have the same weights: nothing was learned in between.",
+            f"Snapshots {earlier} and {number} have the same weights: nothing was learned in between, or the same copy was kept twice.",
         )
     untrained = agree(players[0], start)
     expect(

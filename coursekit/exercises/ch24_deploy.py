@@ -56,7 +56,9 @@ def cluster_yaml(answer: Answer, rng: Generator) -> None:
     head, workers = _two_types(config)
     machines = [kind["node_config"].get("InstanceType") for kind in (head, workers)]
     expect_equal(
-        machines, ["m5.large", worker], f"The `InstanceType` of the head and that of the workers are {machines}."
+        machines,
+        ["m5.large", worker],
+        f"In `node_config`, the `InstanceType` of the head and that of the workers are {machines}; they should be m5.large and {worker}.",
     )
     _judge_numbers(workers, written, least, most)
     _judge_limit(config["max_workers"], written, most)
@@ -95,7 +97,10 @@ def _judge_limit(limit: int, written: dict, most: int) -> None:
         limit == most or "max_workers" in written,
         f"The node type allows {most} workers, but the cluster as a whole only {limit}: that's the default if the file has no top-level `max_workers`.",
     )
-    expect(limit == most, f"The cluster as a whole allows {limit} workers, and the node type {most}.")
+    expect(
+        limit == most,
+        f"The cluster as a whole allows {limit} workers, but it should allow {most}, as the node type does.",
+    )
 
 
 def _judge_cpus(head: dict, workers: dict) -> None:
@@ -380,7 +385,7 @@ def _judge_cluster(cluster: dict, version: str, most: int) -> None:
 def _judge_pod(name: str, container: dict, version: str) -> None:
     image = str(container.get("image"))
     right = re.fullmatch(rf"rayproject/ray:{re.escape(version)}(-[\w.-]+)?", image)
-    expect(right, f"The image of the {name} is {image}.")
+    expect(right, f"The image of the {name} is {image}, but it should be rayproject/ray:{version}.")
 
 
 question(

@@ -55,7 +55,7 @@ def delivery_guarantee(answer: Answer, rng: Generator) -> None:
             expect_equal(
                 got,
                 word,
-                f"{got!r} doesn't fit: here, no order had fewer than {least} effects, and none had more than {most}.",
+                f"{got!r} isn't the strongest guarantee that fits: here, no order had fewer than {least} effects, and none had more than {most}.",
             )
 
 
@@ -103,7 +103,11 @@ def _judge_registry(answer: Answer, row: given.Published, orders: list) -> None:
     expect(is_list, f"The registry should be a list of entries in JSON, but it's {registry!r}.")
     found = [(entry.get("version"), entry.get("key")) for entry in registry]
     wanted = [(version, key) for version, (key, _) in enumerate(orders, 1)]
-    expect_equal(found, wanted, f"The registry has these versions and keys, from first to last: {found}.")
+    expect_equal(
+        found,
+        wanted,
+        f"The registry has these versions and keys, from first to last: {found}. They should be the versions 1, 2, and 3, with the latest last.",
+    )
     for entry, (key, policy) in zip(registry, orders, strict=True):
         held = entry.get("policy")
         expect_equal(
@@ -142,7 +146,9 @@ def durable_pipeline(answer: Answer, rng: Generator) -> None:
     ):
         _judge_attempts([beside], steps)
     with answer.case("step 4 had its effect and then raised a ConnectionError"):
-        expect(failed["end"] == "error", f"The pipeline returned {failed['value']!r} as if nothing had happened.")
+        expect(
+            failed["end"] == "error", f"The pipeline returned {failed['value']!r} instead of raising the step's error."
+        )
         expect(
             "ConnectionError" in str(failed["value"]),
             f"The caller got {failed['value']} instead of the step's own error.",

@@ -57,7 +57,11 @@ def generate(answer: Answer, rng: Generator) -> None:
     with answer.case("400 prompts, at most 2 tokens each; two generators with the same seed, and one with another"):
         again, other = (answer.probe(given.generated, table.tolist(), prompts, 2, seed)["returned"] for seed in (1, 2))
         same_seed, other_seed = (_completions(each, len(prompts))[0] for each in (again, other))
-        expect_equal(same_seed, completions, "Two generators with the same seed gave different completions.")
+        expect_equal(
+            same_seed,
+            completions,
+            "Two generators with the same seed gave different completions: sample with `rng`, and with nothing else.",
+        )
         expect(
             not agree(other_seed, completions),
             "A generator with another seed gave the same completions: sample with `rng`.",
@@ -133,7 +137,7 @@ def _expect_sampled(table: np.ndarray, prompts: np.ndarray, completions: np.ndar
     due = float(pi.max(1).mean())
     expect(
         best < 0.95,
-        "Every completion starts with the likeliest token: sample, so that completions of the same prompt differ.",
+        f"{best:.0%} of the completions start with the likeliest token: sample, so that completions of the same prompt differ.",
     )
     expect(
         abs(best - due) < 0.12,
@@ -208,7 +212,7 @@ def grpo_loss(answer: Answer, rng: Generator) -> None:
             expect_close(
                 loss,
                 -gain,
-                f"The loss came out as {loss:.3g}.",
+                f"The loss came out as {loss:.3g}. Equation 3 gives an objective of {gain:.3g} here, and the loss is its negative.",
                 atol=1e-6,
                 mistakes={f"The loss came out as {loss:.3g}. That is the objective; the loss is its negative.": gain},
             )
@@ -248,7 +252,7 @@ def _expect_means(answer: Answer, rng: Generator) -> None:
             expect_close(
                 loss,
                 _mean(rows, **settings),
-                f"The loss came out as {loss:.5g}. With a single token, it was right.",
+                f"The loss came out as {loss:.5g}. With a single token, it was right: look at the averages, and at the arguments `epsilon` and `beta`.",
                 mistakes={
                     "The loss counts the padding, too: only tokens where the mask is 1 are part of a completion.": _mean(
                         whole, **settings
@@ -410,7 +414,7 @@ def train_grpo(answer: Answer, rng: Generator) -> None:
         told = [f"{gain:+.0%}" for gain in gains]
         expect(
             max(gains) >= GAIN,
-            f"Gains in correct completions of 400 new prompts, by seed: {told}. One of them must reach {GAIN:+.0%}. "
+            f"Gains in the percentage of correct completions of 400 new prompts, by seed: {told}. One of them must reach {GAIN:+.0%}. "
             "Among the usual reasons are groups that mix prompts, or weights that aren't the trained model's.",
         )
 
@@ -428,7 +432,7 @@ def _expect_curve(seen: given.Taught) -> None:
     fewest = min(len(set(each)) for each in sent.values())
     expect(
         fewest >= ITERATIONS / 2,
-        f"In {ITERATIONS} iterations, a worker was sent {fewest} different sets of weights, so its completions are stale.",
+        f"In {ITERATIONS} iterations, a worker was sent {fewest} different sets of weights, so its completions are stale, or the model doesn't learn.",
     )
     lag = max(point["lag"] for point in seen["curve"])
     expect(

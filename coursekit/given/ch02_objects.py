@@ -234,7 +234,7 @@ def prepare_and_join(pipeline: Callable, numbers: list[int], factor: int) -> Joi
 
     def prepare(value: list) -> list:
         if not isinstance(value, list):
-            return [type(value).__name__, False]
+            raise TypeError(f"prepare(value) got {_a(value)} instead of the value")
         return [value[0] * factor, value[1]]
 
     def join(*arguments: list, values: list | None = None) -> dict:
