@@ -1,7 +1,7 @@
 # `make lab` is all a learner needs; `make help` lists the rest.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab update doctor progress build lint check test test-fast test-rest test-all mistakes chapter slides record site clean browser constraints canary benchmarks
+.PHONY: help setup lab update doctor progress review build lint check test test-fast test-rest test-all mistakes chapter slides record site clean browser constraints canary benchmarks
 
 BIN := .venv/bin
 # Tests that run side by side: each may need 3 GB, and about half of them mostly wait.
@@ -33,6 +33,9 @@ doctor: setup ## Check whether this machine is ready for the course
 
 progress: setup ## Show the points of every chapter, and which are yours
 	@$(BIN)/coursekit progress
+
+review: setup ## Answer three questions from earlier chapters that are due
+	@$(BIN)/coursekit review
 
 # not in the learners' zip: begin
 build: setup ## Write notebooks/, solutions/ and the lists in README and docs from chapters/

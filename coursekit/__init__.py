@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coursekit.learner.overview import progress
     from coursekit.learner.predictions import measured, predict, share
     from coursekit.learner.puzzles import puzzle
+    from coursekit.learner.reviews import review
     from coursekit.learner.session import begin
     from coursekit.learner.timing import budget, compare_times
     from coursekit.learner.workshop.attendance import join, leave, stuck
@@ -39,6 +40,7 @@ _MODULES = {
     "learner.predictions": ("measured", "predict", "share"),
     "learner.overview": ("progress",),
     "learner.puzzles": ("puzzle",),
+    "learner.reviews": ("review",),
     "learner.session": ("begin",),
     "learner.timing": ("budget", "compare_times"),
     "learner.workshop.attendance": ("join", "leave", "stuck"),
@@ -54,7 +56,7 @@ HOME = {name: f"coursekit.{module}" for module, names in _MODULES.items() for na
 # Those that judge, count or send something: while a submission is graded, they do nothing and return something with nothing to see.
 NEUTRAL = (
     *("begin", "catch_up", "check", "explain", "hand_in", "handin", "hint", "join", "leave"),
-    *("measured", "predict", "progress", "puzzle", "quiz", "share", "solution", "stuck", "ten_questions"),
+    *("measured", "predict", "progress", "puzzle", "quiz", "review", "share", "solution", "stuck", "ten_questions"),
 )
 __all__ = list(HOME)
 aliases.install()

@@ -146,13 +146,25 @@ def doctor() -> None:
 
 
 @command("progress", LEARN)
-def progress() -> None:
-    """Show your points in every chapter, and how many you can earn."""
-    from coursekit.learner.overview import overview
+def progress(
+    guesses: Annotated[
+        bool, Option("--guesses", help="Show your predictions beside what was measured, the farthest off first.")
+    ] = False,
+) -> None:
+    """Show your points in every chapter, how many you can earn, and what comes next."""
+    from coursekit.learner import overview
     from coursekit.machine import copies
 
     copies.need_notebooks()
-    print(overview())
+    print(overview.progress("guesses" if guesses else ""))
+
+
+@command("review", LEARN)
+def review() -> None:
+    """Answer three questions from earlier chapters that are due. It takes five minutes, and earns nothing."""
+    from coursekit.learner.reviews import ask
+
+    ask()
 
 
 @command("chapter ch27_topic", WRITE)

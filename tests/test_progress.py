@@ -8,9 +8,12 @@ import pytest
 from coursekit.basics.paths import NOTEBOOKS
 from coursekit.judging.exercise import UnknownName
 from coursekit.judging.result import Result
+from coursekit.learner import progress as progress_file
 from coursekit.learner.checks import check, quiz
-from coursekit.learner.overview import progress
-from coursekit.learner.progress import attempts, home, load, save
+from coursekit.learner.learning_paths import PATHS
+from coursekit.learner.overview import Chapter, Overview, overview, progress
+from coursekit.learner.pace import FEWEST, in_words, pace
+from coursekit.learner.progress import PAUSE, attempts, home, load, save
 from coursekit.learner.renamed_exercises import MOVED
 from coursekit.learner.session import begin
 
@@ -40,14 +43,19 @@ def test_concurrent_writers_lose_nothing():
     assert len(load()[0]["ch00_start"]) == 80
 
 
-def test_what_was_passed_stays_passed():
-    save(result())
-    save(result(status="wrong"))
+def test_what_was_passed_stays_passed(monkeypatch):
+    monkeypatch.setattr(progress_file, "now", lambda: 1000)
+    save(result(), 60)
+    monkeypatch.setattr(progress_file, "now", lambda: 2000)
+    save(result(status="wrong"), 60)
     assert load()[0]["ch00_start"]["best_seconds"] == {
         "status": "passed",
         "earned": 1,
         "points": 1,
         "attempts": 2,
+        "at": 2000,
+        "passed": 1000,
+        "seconds": 60,
     }
 
 
@@ -67,6 +75,7 @@ def test_only_real_attempts_count():
         '{"chapters": {"a": {"b": {}}}}',
         "\x00\x01",
         '{"chapters": {"a": {"b": {"earned": "9"}}}}',
+        '{"chapters": {"a": {"b": {"earned": 9, "passed": "today"}}}}',
     ],
 )
 def test_a_damaged_file_is_set_aside_and_said(text):
@@ -74,10 +83,9 @@ def test_a_damaged_file_is_set_aside_and_said(text):
     (home() / "progress.json").write_text(text)
     note = save(result())
     assert "damaged" in note
-    assert load() == (
-        {"ch00_start": {"best_seconds": {"status": "passed", "earned": 1, "points": 1, "attempts": 1}}},
-        "",
-    )
+    saved, after = load()
+    assert after == ""
+    assert [(name, each["attempts"]) for name, each in saved["ch00_start"].items()] == [("best_seconds", 1)]
     (aside,) = home().glob("progress.damaged-*.json")
     assert aside.read_text() == text
     assert aside.name in note
@@ -174,3 +182,96 @@ def test_the_last_point_of_a_chapter_shows_the_next_one_once(capsys):
     assert capsys.readouterr().out == (
         "Every point of this chapter is yours\nNext: ch01_tasks.ipynb (Chapter 1 · Tasks)\n"
     )
+
+
+def course(done: list[int], at: int = 0, **of_last: object) -> Overview:
+    """Return an overview of a course in which some chapters are done, `at` being the one that was worked on last."""
+    chapters = []
+    for number in range(27):
+        needs = {7: {1, 3}, 8: {7}, 16: {14}}.get(number, {number - 1} if number else set())
+        left = () if number in done else ("first", "second")
+        entry = {"open": left, "at": 2 if number == at else int(number in done), "needs": frozenset(needs)}
+        entry |= of_last if number == at else {}
+        chapters.append(Chapter(f"ch{number:02}_x", f"Chapter {number}", 2, 2 * (number in done), **entry))
+    return Overview(chapters)
+
+
+def test_the_next_step_is_the_exercise_that_was_begun_in_the_chapter_worked_on_last():
+    shown = course([0, 1, 2, 5], at=3, open=("first", "second"), begun=("second",))
+    assert shown.next_step()[0] == "Next: second, which you have begun, in ch03_x.ipynb (Chapter 3)"
+
+
+@pytest.mark.parametrize(
+    ("done", "last", "following"),
+    [
+        ([0, 1, 2], 2, 3),
+        ([0, 1, 2, 3, 7], 7, 8),  # not 4: it is not on the path to distributed RL
+        ([0, 1, 2, 3, 4, 5, 6, 11], 11, 16),
+        ([0, 1, 2, 3, 4, 5, 7, 8, 10], 10, 26),
+        ([*range(11)], 10, 11),  # every chapter in its order
+        ([1, 2, 3], 3, 4),
+        ([1, 2, 3, 4, 5, 6], 6, 0),  # what was left out, in the end
+    ],
+)
+def test_the_next_chapter_is_that_of_the_path_that_has_all_that_was_begun(done, last, following):
+    assert course(done, last).next_step()[0] == f"Next: ch{following:02}_x.ipynb (Chapter {following})"
+
+
+def test_after_the_path_comes_an_elective_whose_chapters_were_done():
+    assert course([*range(7)], 6).next_step()[0] == "Next, an elective: ch07_x.ipynb (Chapter 7)"
+    distributed = PATHS["Distributed RL"][1]
+    assert course(distributed, 15).next_step()[0] == "Next, an elective: ch16_x.ipynb (Chapter 16)"
+    assert course([*range(27)], 26).next_step() == ("You have every point of the course.", "")
+
+
+def test_a_chapter_says_what_it_builds_on():
+    needs = {each.number: each.needs for each in overview().chapters}
+    assert needs[0] == frozenset()
+    assert needs[5] == {3}
+    assert needs[20] == {8, 10, 14}
+
+
+def test_a_due_review_is_one_line_before_the_next_step(monkeypatch):
+    monkeypatch.setattr(progress_file, "now", lambda: 1_800_000_000)
+    save(result("order_of_get", chapter="ch01_tasks"))
+    assert "review" not in str(progress())
+    monkeypatch.setattr(progress_file, "now", lambda: 1_800_000_000 + 86400)
+    assert "review" not in str(progress())  # it is of the chapter that was worked on last
+    save(result(chapter="ch00_start"))
+    assert "A review of earlier chapters is due" in str(progress())
+    assert "A review of earlier chapters is due" in progress()._repr_html_()
+    assert str(progress()).splitlines()[-1].startswith("Next: ")
+
+
+def test_the_time_of_an_exercise_runs_from_the_check_before_it_to_its_pass(monkeypatch):
+    clock = [1_800_000_000]
+    monkeypatch.setattr(progress_file, "now", lambda: clock[0])
+    begin("ch00_start")
+    for wait, answer in ((200, lambda *_: 0), (100, lambda tasks, seconds, workers: -(-tasks // workers) * seconds)):
+        clock[0] += wait
+        check("best_seconds", answer)
+    clock[0] += PAUSE + 1
+    quiz("what_distribution_costs", "c")
+    saved = load()[0]["ch00_start"]
+    assert [saved[name]["seconds"] for name in ("best_seconds", "what_distribution_costs")] == [300, None]
+    assert saved["best_seconds"]["passed"] == clock[0] - PAUSE - 1
+
+
+def test_a_pace_is_known_after_five_exercises():
+    names = ["as_task", "parallel_map", "first_k", "batched", "tree_sum"]  # 5 + 10 + 10 + 10 + 15 minutes
+    save(result("order_of_get", chapter="ch01_tasks"), 5 * 60)  # a minute
+    for name in names[: FEWEST - 1]:
+        save(result(name, chapter="ch01_tasks"), 20 * 60)
+    assert pace(load()[0]) is None
+    assert "At your pace" not in str(progress())
+    save(result(names[-1], chapter="ch01_tasks"), 17 * 60)
+    assert pace(load()[0]) == pytest.approx(102 / 51)
+    assert "At your pace, about 35 minutes are left in Chapter 1, and " in str(progress())
+    assert "hours to the end of “Ray in a weekend”." in " ".join(str(progress()).split())
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"), [(1, "5 minutes"), (33, "35 minutes"), (89, "90 minutes"), (130, "2 hours")]
+)
+def test_a_span_of_time_is_rounded(minutes, words):
+    assert in_words(minutes) == words

@@ -15,6 +15,7 @@ from coursekit.basics.paths import ROOT
 from coursekit.given import old_names
 from coursekit.judging import message_ids
 from coursekit.judging.exercise import AuthorError
+from coursekit.learner.learning_paths import PATHS
 from coursekit.learner.workshop.ten_questions import all_ten
 
 MARKED = re.compile(
@@ -41,22 +42,6 @@ CLAIMED = {
     "ch01_tasks": ["parallel_map", "batched", "bounded_map"],
     "ch02_objects": ["share_once"],
     "ch03_actors": ["count_up", "bank", "async_sgd"],
-}
-# Ways through the course: for whom, and its chapters in order.
-PATHS = {
-    "Ray in a weekend": ("You have Python code that should use more cores or more machines.", [*range(7)]),
-    "Distributed RL": (
-        "You want to train agents in parallel: first with your own samplers and learners, then with RLlib.",
-        [*range(4), *range(7, 16), 20],
-    ),
-    "From training to production": (
-        "You tune, train, serve, and operate models. Chapter 11 expects that you know PPO; if you don't, read Chapters 7, 8, and 10 before it.",
-        [*range(7), 11, *range(16, 20)],
-    ),
-    "RL for language models": (
-        "You want to know what happens inside verl or OpenRLHF: generation, rewards, and GRPO, on several processes.",
-        [*range(6), 7, 8, 10, 26],
-    ),
 }
 SENTENCE = re.compile(r"(?<=[.?]) (?=[A-Z])")  # where one ends and another begins
 OPENING = re.compile(

@@ -172,10 +172,15 @@ def _judged(given: object, answer: object, kind: str) -> Result:
         return Result.of(item, "crashed", said("broken-cell", name=name, error=error))
     if missing := _missing(getattr(item, "needs", {})):
         return Result.of(item, "todo", missing)
-    asked = local(name, answer)
+    return result_of(item, answer)
+
+
+def result_of(item: exercise.Exercise | exercise.Quiz, answer: object, seed: int = exercise.PUBLIC_SEED) -> Result:
+    """Return the result of an answer in the learner's own process; it is kept nowhere."""
+    asked = local(item.name, answer)
     try:
         with limited(), saying_what_it_waits_for(asked):
-            return exercise.judge(item, asked)
+            return exercise.judge(item, asked, seed)
     except KeyboardInterrupt as interrupt:
         where = describe_safely(interrupt)["where"]
         words = said("interrupted", where=where) if where else said("interrupted-elsewhere")
@@ -214,7 +219,7 @@ def _kept(result: Result) -> Result:
         shell.show(Note(f"{result.name} is the room's answer", TAKEN))
         return result
     left = open_items(result.chapter, session.quizzes)
-    if note := save(result):
+    if note := save(result, session.since_last()):
         shell.show(Note("About your progress", note))
     if result.status == "passed" and left == {result.name}:
         shell.show(

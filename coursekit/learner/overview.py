@@ -1,6 +1,5 @@
 """What a learner sees of the course: a chapter's exercises in the notebook's order, the points of all chapters, what comes next."""
 
-import html
 import re
 import textwrap
 from dataclasses import dataclass, field
@@ -10,12 +9,21 @@ import nbformat
 
 from coursekit.basics.cards import card, link, plural, prose
 from coursekit.basics.cells import judged_by
-from coursekit.basics.paths import NOTEBOOKS
+from coursekit.basics.paths import NOTEBOOKS, typed
 from coursekit.judging import exercise
 from coursekit.judging.result import SIGNS
+from coursekit.learner.guesses import Guesses, guesses
+from coursekit.learner.learning_paths import path_of
+from coursekit.learner.pace import in_words, minutes, pace
 from coursekit.learner.progress import load
+from coursekit.learner.review_schedule import is_invited
 
 _NO_QUIZZES = re.compile(r"^begin\(.*\bquizzes=False\)", re.MULTILINE)
+_BUILDS_ON = re.compile(r"builds on ([^;*\n]+)")
+_NUMBER = re.compile(r"\(ch(\d\d)_\w+\.ipynb\)")
+REVIEW = (
+    f"A review of earlier chapters is due and takes five minutes: `review()`, or `{typed('review')}` in a terminal."
+)
 WIDTH, BAR = 80, 10  # columns of a terminal, and of a bar
 # A plot is drawn on white. Where JupyterLab is dark, its lightness is reversed, and its colours stay.
 DARK_PLOTS = "<style>[data-jp-theme-light=false] .jp-RenderedImage img{filter:invert(.93) hue-rotate(180deg)}</style>"
@@ -47,13 +55,21 @@ class Contents:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One line of the overview; `open` are the exercises and quizzes that count and are not passed."""
+    """One line of the overview; `open` are the exercises and quizzes that count and are not passed, `begun` those that were tried."""
 
     name: str
     title: str
     points: int
     earned: int
     open: tuple[str, ...] = ()
+    begun: tuple[str, ...] = ()
+    at: float = 0  # when something in it was tried last
+    needs: frozenset[int] = frozenset()  # the chapters that it builds on
+
+    @property
+    def number(self) -> int:
+        """Return its number in the course."""
+        return int(self.name[2:4])
 
 
 @dataclass(frozen=True)
@@ -63,23 +79,65 @@ class Overview:
     chapters: list[Chapter] = field(default_factory=list)
     note: str = ""
     retired: list[str] = field(default_factory=list)  # what was passed and is no longer in the course
+    pace: float | None = None  # the learner's minutes for each declared one
+    invited: bool = False  # a review is due
 
     def __str__(self) -> str:
-        said = [self._total(), self.done_and_retired(), self.note, self.next_step()[0]]
+        said = [
+            self._total(),
+            self.done_and_retired(),
+            self.note,
+            self.time_left(),
+            self.invitation(),
+            self.next_step()[0],
+        ]
         return "\n".join([*map(_line, self.chapters), *(textwrap.fill(text, WIDTH) for text in said if text)])
 
     __repr__ = __str__
 
     def next_step(self, done: str = "") -> tuple[str, str]:
-        """Return what to do next, and its link: go on after the chapter `done`, else with the last one that has points."""
-        last = max(
-            (place for place, c in enumerate(self.chapters) if c.name == done or (c.earned and not done)), default=0
-        )
-        chapter = next((c for c in [*self.chapters[last:], *self.chapters[:last]] if c.open), None)
+        """Return what to do next, and its link, after the chapter `done`, else after the one that was worked on last."""
+        chapter, elective = self._next(done)
         if chapter is None:
             return "You have every point of the course.", ""
-        begun = f"{chapter.open[0]}, in " if chapter.earned else ""
-        return f"Next: {begun}{chapter.name}.ipynb ({chapter.title})", link_to(chapter.name)
+        begun = f"{chapter.begun[0]}, which you have begun, in " if chapter.begun else ""
+        begun = begun or (f"{chapter.open[0]}, in " if chapter.earned else "")
+        kind = "Next, an elective" if elective else "Next"
+        return f"{kind}: {begun}{chapter.name}.ipynb ({chapter.title})", link_to(chapter.name)
+
+    def _next(self, done: str = "") -> tuple[Chapter | None, bool]:
+        """Return the next chapter of the learner's path, and whether it is an elective, because the path is done."""
+        last = self._last(done)
+        begun, way = self._begun(), self._path()[1]
+        left = [each for each in [*self.chapters[last:], *self.chapters[:last]] if each.open]
+        of_path = [each for each in left if each.number in way]
+        understood = [each for each in left if each.needs <= begun]
+        return next(iter([*of_path, *understood, *left]), None), bool(left) and not of_path
+
+    def _last(self, done: str) -> int:
+        """Return the place of the chapter `done`, else of the one worked on last, else of the last one that has points."""
+        order = [(each.name == done, each.at, bool(each.earned) * place) for place, each in enumerate(self.chapters)]
+        return order.index(max(order)) if order else 0
+
+    def _begun(self) -> set[int]:
+        return {each.number for each in self.chapters if each.earned or each.at}
+
+    def _path(self) -> tuple[str, list[int]]:
+        return path_of(self._begun(), [each.number for each in self.chapters])
+
+    def invitation(self) -> str:
+        """Return a line on what is due for a review, "" for nothing."""
+        return REVIEW if self.invited else ""
+
+    def time_left(self) -> str:
+        """Return the minutes that are left in the next chapter and on the path at the learner's pace, "" where it is not known."""
+        chapter, (name, way) = self._next()[0], self._path()
+        if self.pace is None or chapter is None:
+            return ""
+        here = in_words(self.pace * minutes(chapter.name, chapter.open))
+        whole = sum(minutes(each.name, each.open) for each in self.chapters if each.number in way)
+        rest = f", and {in_words(self.pace * whole)} to the end of {name}" if whole else ""
+        return f"At your pace, about {here} are left in Chapter {chapter.number}{rest}."
 
     def done_and_retired(self) -> str:
         """Return a line on the exercises that were passed and that the course has no longer, "" for none."""
@@ -91,14 +149,20 @@ class Overview:
 
     def _repr_html_(self) -> str:
         rows = "".join(_row(chapter) for chapter in self.chapters)
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in (self.done_and_retired(), self.note) if note)
+        said = (self.done_and_retired(), self.note, self.time_left(), self.invitation())
+        notes = "".join(f"<p>{prose(note)}</p>" for note in said if note)
         return (
             f"<table><tbody>{rows}</tbody></table><p><b>{self._total()}</b></p>{notes}<p>{link(*self.next_step())}</p>"
         )
 
 
-def progress(chapter: str = "") -> Overview | Contents:
-    """Return the points of every chapter, earned and possible; of one chapter, `progress("ch01_tasks")`, its exercises."""
+def progress(chapter: str = "") -> Overview | Contents | Guesses:
+    """Return the points of every chapter and the next step; of one chapter, `progress("ch01_tasks")`, its exercises.
+
+    `progress("guesses")` compares your predictions with what was measured, in all chapters.
+    """
+    if chapter == "guesses":
+        return guesses()
     return contents(chapter) if chapter else overview()
 
 
@@ -119,17 +183,20 @@ def contents(chapter: str, *notes: str, quizzes: bool = True) -> Contents:
 def overview(notebooks: Path = NOTEBOOKS) -> Overview:
     """Return the points of every chapter, earned and possible."""
     saved, note = load()
-    chapters = []
+    speed, chapters = pace(saved), []
     for path in sorted(notebooks.glob("ch*.ipynb")):
-        title, cells = _graded(path)
+        title, cells, needs = _graded(path)
         mine = saved.pop(path.stem, {})
+        at = max((each.get("at") or 0 for each in mine.values()), default=0)
         worth = {name: points for name, (points, _) in cells.items()}
         left = tuple(name for name in worth if worth[name] and mine.get(name, {}).get("status") != "passed")
+        begun = tuple(name for name in left if mine.get(name, {}).get("attempts"))
         earned = sum(min(mine.pop(name)["earned"], worth[name]) for name in worth.keys() & mine.keys())
-        chapters.append(Chapter(path.stem, title, sum(worth.values()), earned, left))
+        chapters.append(Chapter(path.stem, title, sum(worth.values()), earned, left, begun, at, needs))
         saved[path.stem] = mine
     retired = [f"{chapter}/{name}" for chapter, left in saved.items() for name in left if left[name]["earned"]]
-    return Overview(chapters, note, sorted(retired))
+    latest = max(chapters, key=lambda each: each.at).name if chapters else ""
+    return Overview(chapters, note, sorted(retired), speed, is_invited(latest))
 
 
 def open_items(chapter: str, quizzes: bool) -> set[str]:
@@ -145,9 +212,10 @@ def link_to(chapter: str, cell: str = "") -> str:
     return f"{path}#cell-id={cell}".removesuffix("#cell-id=") if path.exists() else ""
 
 
-def _graded(path: Path) -> tuple[str, dict[str, tuple[int, str]]]:
+def _graded(path: Path) -> tuple[str, dict[str, tuple[int, str]], frozenset[int]]:
     """Return a notebook's first heading and, by the names of its graded cells, their points and the cell where each begins.
 
+    The third is the numbers of the chapters that it builds on.
     Where its `begin` says that quizzes earn nothing, they have 0 points.
     """
     cells = nbformat.read(path, as_version=4).cells
@@ -158,7 +226,9 @@ def _graded(path: Path) -> tuple[str, dict[str, tuple[int, str]]]:
         if points := (meta := cell.metadata.get("nbgrader", {})).get("points"):
             is_quiz = uncounted and (judged_by(cell.source) or ("",))[0] == "quiz"
             found[meta["grade_id"]] = (0 if is_quiz else int(points), cells[max(place - 2, 0)].id)
-    return next(headings, path.stem).removeprefix("# "), found
+    built_on = next(iter(_BUILDS_ON.findall(cells[0].source if cells else "")), "")
+    needs = frozenset(map(int, _NUMBER.findall(built_on)))
+    return next(headings, path.stem).removeprefix("# "), found, needs
 
 
 def _worth(points: int) -> str:

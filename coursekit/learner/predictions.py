@@ -14,6 +14,7 @@ from coursekit.learner import session
 from coursekit.learner.progress import home, kept
 from coursekit.learner.workshop import connection, outbox
 
+FIRST = "first"  # the first pair of a prediction and what was measured, for `coursekit.learner.guesses`
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,60}")  # as the room takes it
 
 
@@ -25,7 +26,7 @@ def predict(name: str, value: Any, options: Sequence[str] = ()) -> Note:
         return Note("What do you expect?", f"Write {wanted} in place of the dots, then run this cell.")
     path = _file(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps({"predicted": said, "options": [*options]}))
+    write_whole(path, json.dumps(kept(path) | {"predicted": said, "options": [*options]}))
     _tell("predict", name, options.index(said) if options else said)
     return Note(f"You say {_shown(said)}", "Now run the demonstration.", "#7c3aed")
 
@@ -43,6 +44,8 @@ def measured(name: str, value: Any) -> Note:
         _tell("measured", name, options.index(was))
     if said is None or type(said) is not type(was):  # nothing was predicted, or a number where there are words today
         return Note(f"It was {_shown(was)}", "You made no prediction. Next time, write one down first.")
+    if FIRST not in found:  # what is predicted later is no guess any more
+        write_whole(_file(name), json.dumps(found | {FIRST: [said, was]}))
     return Note(f"You said {_shown(said)}, it was {_shown(was)}", _compared(said, was), "#7c3aed")
 
 

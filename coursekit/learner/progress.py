@@ -1,12 +1,15 @@
-"""What a learner has earned so far: one JSON file in the user's data folder, safe with two notebooks at once."""
+"""What a learner has earned so far: one JSON file in the user's data folder, safe with two notebooks at once.
+
+Other files there are kept the same way: `locked`, `read`.
+"""
 
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import filelock
 import platformdirs
@@ -15,12 +18,22 @@ from coursekit.basics.files import write_whole
 from coursekit.judging.result import Result
 from coursekit.learner.renamed_exercises import MOVED, moved
 
-Saved = dict[str, dict[str, dict[str, Any]]]  # chapter → exercise → status, earned, points, attempts
+# chapter → exercise → status, earned, points, attempts; in seconds since 1970, `at` for the last attempt and `passed` for the
+# first that passed; `seconds` is the time spent until then, None where a pause makes it unknown
+Saved = dict[str, dict[str, dict[str, Any]]]
+T = TypeVar("T")
+TIMES = ("at", "passed", "seconds")
+PAUSE = 30 * 60  # who checks nothing for so many seconds has been away
 
 
 def home() -> Path:
     """Return the folder that keeps a user's progress; the environment variable COURSEKIT_HOME names another."""
     return Path(os.environ.get("COURSEKIT_HOME") or platformdirs.user_data_dir("coursekit"))
+
+
+def now() -> float:
+    """Return the seconds since 1970, from which all dates and times of a learner's files come."""
+    return time.time()
 
 
 def kept(path: Path) -> dict[str, Any]:
@@ -31,16 +44,17 @@ def kept(path: Path) -> dict[str, Any]:
         return {}
 
 
-def save(result: Result) -> str:
+def save(result: Result, seconds: float | None = None) -> str:
     """Add a result to the progress file; return a note for the reader, or "" when all went well.
 
-    What was passed stays passed. A file that cannot be read is set aside, never overwritten.
+    What was passed stays passed. A file that cannot be read is set aside, never overwritten. `seconds` have passed since
+    the check before this one.
     """
     try:
-        with _locked() as path:
+        with locked("progress") as path:
             saved, note = _read(path)
             old = saved.setdefault(result.chapter, {}).get(result.name, {})
-            saved[result.chapter][result.name] = _merged(old, result)
+            saved[result.chapter][result.name] = _merged(old, result, seconds)
             write_whole(path, json.dumps({"version": 1, "chapters": saved}, indent=1))
             return note
     except (OSError, filelock.Timeout) as error:
@@ -50,7 +64,7 @@ def save(result: Result) -> str:
 def load() -> tuple[Saved, str]:
     """Return all that is saved, and a note when a damaged file was set aside."""
     try:
-        with _locked() as path:
+        with locked("progress") as path:
             return _read(path)
     except (OSError, filelock.Timeout) as error:
         return {}, f"Your progress in {home()} could not be read ({error})."
@@ -62,25 +76,39 @@ def attempts(chapter: str, name: str) -> int:
 
 
 @contextmanager
-def _locked() -> Iterator[Path]:
+def locked(name: str) -> Iterator[Path]:
+    """Hold a JSON file of the user's data folder for this process alone, and yield its path."""
     home().mkdir(parents=True, exist_ok=True)
-    path = home() / "progress.json"
+    path = home() / f"{name}.json"
     with filelock.FileLock(f"{path}.lock", timeout=10):
         yield path
 
 
-def _read(path: Path) -> tuple[Saved, str]:
+def read(path: Path, understood: Callable[[Any], T], empty: T) -> tuple[T, str]:
+    """Return what a file keeps, `empty` where there is none, and a note when it was damaged: it is then set aside."""
     if not path.exists():
-        return {}, ""
+        return empty, ""
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))["chapters"]
-        if not all(isinstance(each["earned"], int) for items in saved.values() for each in items.values()):
-            raise ValueError("points are not numbers")
-        return _at_their_places(saved), ""
+        return understood(json.loads(path.read_text(encoding="utf-8"))), ""
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        aside = path.with_name(f"progress.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**6:06d}.json")
+        moment = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**6:06d}"
+        aside = path.with_name(f"{path.stem}.damaged-{moment}.json")
         path.rename(aside)
-        return {}, f"Your progress file was damaged ({error}). It is kept beside the new one as {aside.name}."
+        return empty, f"Your {path.stem} file was damaged ({error}). It is kept beside the new one as {aside.name}."
+
+
+def _read(path: Path) -> tuple[Saved, str]:
+    return read(path, _understood, {})
+
+
+def _understood(content: Any) -> Saved:
+    saved = content["chapters"]
+    each = [item for items in saved.values() for item in items.values()]
+    if not all(isinstance(item["earned"], int) for item in each):
+        raise ValueError("points are not numbers")
+    if not all(isinstance(item.get(stamp) or 0, int | float) for item in each for stamp in TIMES):
+        raise ValueError("times are not numbers")
+    return _at_their_places(saved)
 
 
 def _at_their_places(saved: Saved) -> Saved:
@@ -100,11 +128,20 @@ def _together(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return best | {"attempts": old.get("attempts", 0) + new.get("attempts", 0)}
 
 
-def _merged(old: dict[str, Any], result: Result) -> dict[str, Any]:
+def _merged(old: dict[str, Any], result: Result, seconds: float | None) -> dict[str, Any]:
     tried = result.status not in ("todo", "unjudged")
-    return {
+    merged = {
         "status": "passed" if "passed" in (old.get("status"), result.status) else result.status,
         "earned": max(old.get("earned", 0), result.earned),
         "points": result.points,
         "attempts": old.get("attempts", 0) + tried,
     }
+    merged |= {stamp: old[stamp] for stamp in TIMES if stamp in old}
+    if tried:
+        merged["at"] = round(now())
+    if old.get("status") != "passed":
+        spent = [old.get("seconds") if old else 0, seconds if seconds and seconds <= PAUSE else None]
+        merged["seconds"] = None if None in spent else round(sum(filter(None, spent)), 1)
+        if result.status == "passed":
+            merged["passed"] = merged["at"]
+    return merged

@@ -7,8 +7,9 @@ from coursekit.basics.dates import due_line
 from coursekit.basics.versions import untested_ray
 from coursekit.judging import exercise
 from coursekit.judging.result import Result
-from coursekit.learner import shell, surroundings
+from coursekit.learner import progress, shell, surroundings
 from coursekit.learner.overview import Contents, contents
+from coursekit.learner.review_schedule import Item
 from coursekit.learner.workshop import outbox
 from coursekit.ray_bridge.quiet import quiet
 
@@ -24,12 +25,20 @@ class Session:
     quizzes: bool = True  # whether they earn points in the class
     ended: dict[str, list[str]] = field(default_factory=dict)  # of each exercise, the ids of the messages, one a check
     explained: set[tuple[str, str]] = field(default_factory=set)  # exercise and message whose own hint was given
+    at: float = field(default_factory=lambda: progress.now())  # when it began, and then when the last check ended
+    # the questions of a review that wait for an answer, with the letters of their options, and the author's letters
+    asked: dict[Item, dict[str, str]] = field(default_factory=dict)
 
     def keep(self, result: Result) -> None:
         """Note a result; that of the exercise which was checked last stands last."""
         self.results.pop(result.name, None)
         self.results[result.name] = result
         self.ended.setdefault(result.name, []).append(result.message_id)
+
+    def since_last(self) -> float:
+        """Return the seconds since the last check, or since the chapter began; the next ones count from now."""
+        before, self.at = self.at, progress.now()
+        return self.at - before
 
     def repeated(self, name: str) -> str:
         """Return the id of the message at which the last two checks of an exercise ended, "" where they differ."""
