@@ -1,6 +1,7 @@
 """A puzzle has the lines of our solution: in order they pass, in other orders they do not."""
 
 import signal
+from difflib import get_close_matches
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def judged(item: Exercise, source: str, names: dict) -> str:
         for name in sorted({item.chapter for item in PUZZLES})
     ],
 )
-def test_a_puzzle_passes_in_order_and_in_ten_other_orders_fails(chapter, monkeypatch):
+def test_a_puzzle_passes_in_order_and_fails_in_other_orders_and_with_a_spare_line_for_its_like(chapter, monkeypatch):
     monkeypatch.setattr(coursekit, "begin", coursekit.begin)  # which the solved notebook's run replaces, like this:
     monkeypatch.setattr(coursekit, "passed", coursekit.passed)
     monkeypatch.setattr(rendezvous, "patience", rendezvous.patience, raising=False)
@@ -142,5 +143,9 @@ def test_a_puzzle_passes_in_order_and_in_ten_other_orders_fails(chapter, monkeyp
             assert judged(item, "\n".join([*above, *lines, *below]), names) == "passed"
             others = [judged(item, puzzles.text(name, source, item.spare, seed), names) for seed in range(OTHERS)]
             assert "passed" not in others
+            for spare in item.spare:  # hardly any of those orders is Python, but this is
+                [like] = get_close_matches(spare, lines, 1, 0)
+                instead = [spare if line == like else line for line in lines]
+                assert judged(item, "\n".join([*above, *instead, *below]), names) != "passed"
     finally:
         ray.shutdown()

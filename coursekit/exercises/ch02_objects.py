@@ -161,6 +161,7 @@ def _expect_no_copy(found: given.Added, whole: float) -> None:
         "A reference becomes its value only if it's an argument by itself, as in `task.remote(*refs)`.",
         "Write a small task, `def join_all(*values)`, that passes `join` a list.",
     ],
+    spare=["    return join_all.remote([prepare_task.remote(ref) for ref in refs])"],
 )
 def pipeline(answer: Answer, rng: Generator) -> None:
     """Unpack the references into arguments with `*`, so that each arrives as its value and the driver never waits."""
@@ -264,6 +265,7 @@ def _expect_memory_back(found: given.Held, arrays: int) -> None:
         "If you loop over the blocks on the outside, you get one list per block. To get one per function, use `zip(*lists)`.",
         "`ray.get(refs)` holds all blocks at once. Get one block, use it, and reuse its name for the next.",
     ],
+    spare=["    return by_block"],
 )
 def read_once(answer: Answer, rng: Generator) -> None:
     """Do all of the work on a block while it's in the store, then move on, and hold no more blocks than you need."""

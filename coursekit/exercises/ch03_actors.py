@@ -76,6 +76,7 @@ def _judge_totals(got: list, amounts: list[int], actors: list[dict]) -> None:
         "A customer is a task with two arguments: the handle of the account and an amount. It calls `ray.get` to wait until its payment has been booked.",
     ],
     returns=list[tuple[int, int]],
+    spare=["        account.book.remote(amount)"],
 )
 def bank(answer: Answer, rng: Generator) -> None:
     """Send the amount to the account and let the account add it: its calls run one at a time, so no payment is lost."""
@@ -200,6 +201,7 @@ def _scores_below_zero(rng: Generator) -> list[float]:
         "Create the player where you need it: call `make_player()` inside the task, or in the `__init__` of an actor.",
         "Let the task return its score, and build a new dict from the scores in this process.",
     ],
+    spare=["    refs = [ray.get(game.remote(seed)) for seed in seeds]"],
 )
 def tournament(answer: Answer, rng: Generator) -> None:
     """Create what can't be pickled where you need it, and return results, because a task changes only copies."""
@@ -251,6 +253,7 @@ def _judge_scores(got: Any, want: dict) -> None:
         "Append (x, future) to `self.waiting`. If `self.size` calls are waiting now, flush. Then wait for at most "
         "`self.patience` seconds. If `future.done()` is still False, flush. Return `future.result()`.",
     ],
+    spare=["        await asyncio.sleep(self.patience)"],
 )
 def Batcher(answer: Answer, rng: Generator) -> None:
     """Let each call await its own future; meanwhile other calls can run, and the call that completes the batch flushes it."""
@@ -357,6 +360,7 @@ def _expect_patience(seconds: float, patience: float) -> None:
         "Start all workers, wait for all of them, and then get the weights from the server.",
     ],
     returns=list[float],
+    spare=["            server.apply.remote(gradient(current, shard))"],
 )
 def async_sgd(answer: Answer, rng: Generator) -> None:
     """Send gradients, not weights: the server applies each one when it arrives, and no worker waits for the slowest."""

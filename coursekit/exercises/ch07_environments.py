@@ -184,6 +184,7 @@ def _corridor(
         "Call `reset` once, before the loop. In the loop, choose, step, and record, and stop if either of the two flags is set.",
         "Start the list of observations with the one from `reset`, and append one after every step.",
     ],
+    spare=['    while not episode["terminated"]:'],
 )
 def rollout(answer: Answer, rng: Generator) -> None:
     """Record the observation for which the action was chosen, and leave the loop for either of the two reasons."""
@@ -243,6 +244,7 @@ def _expect_choices(episode: dict, seed: int, length: int) -> None:
         "The last return is the easiest one: it's the last reward plus gamma times what follows. How do you get the one before it?",
         "Go through the rewards backward: a step's return is its reward plus gamma times the return of the next step.",
     ],
+    spare=["    return returns"],
 )
 def discounted_returns(answer: Answer, rng: Generator) -> None:
     """Go backward: each return is its step's reward plus gamma times the return of the next step."""
@@ -334,6 +336,7 @@ def _action(answer: Answer, obs: np.ndarray) -> int:
         "Keep an array `real` that is True for every environment at the start, and `~(terminated | truncated)` after each step.",
         "Record `obs[real]`, `actions[real]`, and so on *before* you update `real`, and concatenate the pieces at the end.",
     ],
+    spare=["        real = ~terminated"],
 )
 def vector_rollout(answer: Answer, rng: Generator) -> None:
     """Leave out the frame after an episode's end: it's only a reset, which ignored the action and gave no real reward."""

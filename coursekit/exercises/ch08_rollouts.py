@@ -274,6 +274,7 @@ def _advantages(
         "each of them. Where should the first `ray.get` go?",
         "Your calls to one sampler run in the order in which you sent them, so `sample` uses the weights that `set_weights` delivered.",
     ],
+    spare=["        sampler.set_weights.remote(weights)"],
 )
 def collect(answer: Answer, rng: Generator) -> None:
     """Put the weights once, send the reference to all samplers, start a fragment on each, and only then wait; your calls to an ordinary actor keep their order."""
@@ -346,6 +347,7 @@ def _put_in(seen: Watched) -> float:
         "`ray.get` raises `ray.exceptions.RayActorError` for a fragment whose sampler has died. Drop that fragment, and continue "
         "with the others.",
     ],
+    spare=["        sampler = in_progress[ready]"],
 )
 def collect_async(answer: Answer, rng: Generator) -> None:
     """A dict records which sampler collects what: learn from the fragment that is ready, and start its sampler again with the latest weights."""

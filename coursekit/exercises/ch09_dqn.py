@@ -306,6 +306,7 @@ def _expect_ages(said: object, ages: list[int]) -> None:
         "You need `ray.get` where you use the value: for the board's answer, the parameters, and the batch.",
         "`results` is not an actor handle, so its `put` stays as it is.",
     ],
+    spare=['        steps, played = fragment["real"].size, played + ended'],
 )
 def work(answer: Answer, rng: Generator) -> None:
     """Wait where you need a value; your calls to one ordinary actor keep their order, so you don't have to wait for the other calls."""

@@ -82,6 +82,7 @@ def _expect_sent(calls: tuple[given.Call, ...], want: dict, old: dict) -> None:
         "`torch.exp`, `torch.clamp`, and `torch.min` work on whole tensors. `torch.min(a, b)` returns the smaller value of each row.",
         "PPO maximizes equation 9, and an optimizer minimizes. Which sign does that give the whole expression, and which signs do c₁ and c₂ get?",
     ],
+    spare=["    ratio = logp - old_logp", "    l_clip = clipped * advantages"],
 )
 def ppo_loss(answer: Answer, rng: Generator) -> None:
     """Take the smaller of the two products, so that going beyond 1 ± ε gains nothing; flip the sign, because optimizers minimize."""
@@ -188,6 +189,7 @@ def _slopes_of(rows: dict, name: str) -> np.ndarray:
         "Take `order[start : start + size]`, where `start` grows in steps of `size`. The last slice is automatically shorter if it has to be.",
         "`{name: column[chosen] for name, column in batch.items()}` selects the same rows from every column.",
     ],
+    spare=["        chosen = rng.permutation(rows)[:size]"],
 )
 def minibatches(answer: Answer, rng: Generator) -> None:
     """Sample one order for all columns, and cut it into slices: every row comes once, even those of the short last slice."""
@@ -281,6 +283,7 @@ def _order_of(minibatches: list[Any], rows: dict, size: int) -> list:
         "Three lines of PyTorch, in this order, clear the old gradients, compute the new ones, and take the step.",
         "`nn.utils.clip_grad_norm_(policy.parameters(), 0.5)` changes the gradients that exist when you call it. Where does that call belong?",
     ],
+    spare=["    nn.utils.clip_grad_value_(policy.parameters(), 0.5)"],
 )
 def train_step(answer: Answer, rng: Generator) -> None:
     """Clear the old gradients, compute the new ones, clip them together, and take the step."""
