@@ -13,7 +13,8 @@ A sentence that says what this chapter claims.
 """
 
 # %%
-from coursekit import begin, budget, check, compare_times, hint, measured, passed, predict, progress, quiz, solution
+from coursekit import begin, budget, check, compare_times, explain, hint, measured, passed, predict, progress, puzzle
+from coursekit import quiz, review, solution
 
 begin("CHAPTER")
 

@@ -26,7 +26,8 @@ import time
 
 import ray
 
-from coursekit import begin, check, examine, hint, measured, predict, progress, quiz, recorded, solution, timeline
+from coursekit import begin, check, examine, explain, hint, measured, predict, progress, puzzle, quiz, recorded
+from coursekit import review, solution, timeline
 from coursekit.given.ch00_start import ray_processes, run_program
 
 begin("ch00_start")

@@ -24,7 +24,8 @@ import matplotlib.pyplot as plt
 import pandas
 import ray
 
-from coursekit import begin, budget, check, compare_times, hint, measured, passed, predict, progress, quiz, recorded, solution, timeline, warm_up
+from coursekit import begin, budget, check, compare_times, explain, hint, measured, passed, predict, progress, puzzle
+from coursekit import quiz, recorded, review, solution, timeline, warm_up
 from coursekit.given.ch01_tasks import points_inside, slow_square, square
 from coursekit.given.object_store import made
 

@@ -28,7 +28,8 @@ import pyarrow
 import ray
 import torch
 
-from coursekit import begin, budget, check, compare_times, hint, measured, objects, passed, predict, progress, quiz
+from coursekit import begin, budget, check, compare_times, explain, hint, measured, objects, passed, predict, progress
+from coursekit import puzzle, quiz, review
 from coursekit import recorded, solution, warm_up
 from coursekit.given.ch02_objects import (
     MILLION, add_rows, crossing, in_store, last_number, most_waiting, neighbor, pick, shared, spilled_files

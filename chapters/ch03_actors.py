@@ -30,7 +30,8 @@ import pandas
 import ray
 from ray.util import ActorPool, inspect_serializability
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, recorded, solution
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, recorded
+from coursekit import review, solution
 from coursekit import actors, timeline, warm_up
 from coursekit.given.ch03_actors import Player, Simulator, add_ones, bumpy, compute, draw_training
 from coursekit.given.ch03_actors import linear_data, pay, slope, span, squares

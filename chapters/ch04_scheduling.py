@@ -27,9 +27,8 @@ import ray
 from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from coursekit import (
-    begin, budget, check, hint, measured, passed, predict, progress, quiz, recorded, solution, timeline, warm_up
-)
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, recorded
+from coursekit import review, solution, timeline, warm_up
 from coursekit.given.ch04_scheduling import Worker, look_at_gpus, most_at_once, nap, pass_arrays
 from coursekit.given.nodes import (
     add_nodes, autoscaler, follow, node_resources, ray_status, remove_nodes, small_cluster, stop, waiting

@@ -29,7 +29,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError, WorkerCrashedError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, recorded, solution
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, recorded
+from coursekit import review, solution
 from coursekit import timeline, warm_up
 from coursekit.given.ch05_faults import Diary, ask_nodes_every, kill_process_of, story, work, work_in_steps
 from coursekit.given.deaths import keep_news_of_deaths

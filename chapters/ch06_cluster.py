@@ -31,7 +31,7 @@ import yaml
 from ray.job_submission import JobSubmissionClient
 from ray.util.state import list_jobs, list_nodes
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, quiz, solution
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, puzzle, quiz, review, solution
 from coursekit.given import ch06_cluster as given
 from coursekit.given.own_cluster import OwnCluster
 

@@ -25,7 +25,8 @@ import ray
 import torch
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-from coursekit import Drawn, SlowSimulator, begin, budget, check, compare_times, film, hint, measured, passed, predict
+from coursekit import Drawn, SlowSimulator, begin, budget, check, compare_times, explain, film, hint, measured, passed
+from coursekit import predict, puzzle, review
 from coursekit import progress, quiz, solution, strip
 from coursekit.given.ch07_environments import autoreset_table, run_one, steps_per_second
 

@@ -23,7 +23,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import ray
 
-from coursekit import actors, begin, budget, check, compare_times, hint, measured, passed, predict, progress, quiz
+from coursekit import actors, begin, budget, check, compare_times, explain, hint, measured, passed, predict, progress
+from coursekit import puzzle, quiz, review
 from coursekit import recorded, solution, stores, timeline
 from coursekit.given.ch08_rollouts import carts, leans
 

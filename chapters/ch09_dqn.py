@@ -31,7 +31,8 @@ import psutil
 import ray
 from ray.util.queue import Queue
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import solution, track
 from coursekit import Drawn, strip, warm_up
 
 begin("ch09_dqn")

@@ -27,7 +27,8 @@ import torch
 from scipy.special import log_softmax
 from torch import nn
 
-from coursekit import Drawn, begin, budget, check, hint, measured, passed, predict, progress, quiz
+from coursekit import Drawn, begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz
+from coursekit import review
 from coursekit import solution, strip, warm_up
 from coursekit.given.cartpoles import cartpoles
 

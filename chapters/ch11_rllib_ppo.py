@@ -29,7 +29,8 @@ import pandas
 import torch
 from gymnasium.spaces import flatten
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import solution, track
 from coursekit.given.ch11_rllib_ppo import built
 from coursekit import Drawn, film
 

@@ -27,7 +27,8 @@ from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from scipy import stats
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, share, solution
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import share, solution
 from coursekit.given.ch12_env_runners import bar_of, flatten, kill_runner, side_by_side, who_runs
 from coursekit.given.rllib_configs import built
 

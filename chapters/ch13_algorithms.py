@@ -25,7 +25,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas
 
-from coursekit import SlowSimulator, begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
+from coursekit import SlowSimulator, begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle
+from coursekit import quiz, review, solution, track
 from coursekit.given.bands import draw_band
 from coursekit.given.ch13_algorithms import CORRIDOR, learner_pids
 from coursekit.given.rllib_configs import built

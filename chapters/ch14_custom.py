@@ -29,7 +29,8 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from torch import nn
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import solution, track
 from coursekit.given.ch14_custom import Balloon, Cave, Dispatcher, ProgressBonus, draw, draw_bands, nearness
 
 begin("ch14_custom")

@@ -31,7 +31,8 @@ import torch
 from sklearn.tree import DecisionTreeRegressor
 from torch import nn
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import solution
 from coursekit.given.ch15_offline import calm_data, expert, greedy, mean_return, novice, return_with_meter
 from coursekit.given.ch15_offline import small_network, with_motor, write_datasets
 

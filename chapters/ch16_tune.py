@@ -30,7 +30,8 @@ import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import solution
 from coursekit.given.ch16_tune import Elsewhere, Network, after, ancestry, diary, digits, restored_table, running, small_ppo
 from coursekit.given.nodes import add_nodes, small_cluster, stop
 

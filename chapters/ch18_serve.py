@@ -32,7 +32,8 @@ import ray
 import requests
 from ray import serve
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import solution, track
 from coursekit.given import ch18_serve as given
 from coursekit.given.ch18_serve import Large, Policy, Stumbling
 from coursekit.given.load import Load, generate

@@ -29,7 +29,8 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 from ray.util.state import list_tasks
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, recorded, solution, timeline
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, recorded
+from coursekit import review, solution, timeline
 from coursekit.given import ch19_operate as given
 from coursekit.given.deaths import keep_news_of_deaths
 from coursekit.given.folders import new_folder

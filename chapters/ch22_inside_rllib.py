@@ -29,7 +29,8 @@ import pandas
 import ray
 import torch
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import solution, track
 from coursekit.given.ch22_inside_rllib import Blind, Courier, Greenhouse, built, colleague, draw, perfect_critic
 from coursekit.given.ch22_inside_rllib import log_node, log_wasted, node_here, node_names, pieces, transcript
 from coursekit.given.nodes import add_nodes, node_resources, small_cluster, stop

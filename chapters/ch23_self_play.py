@@ -28,7 +28,8 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import solution, track
 from coursekit.given.ch14_custom import draw
 from coursekit.given.ch23_self_play import ZooBridge, against_the_latest
 from coursekit.given.four import Learner, collect, draw_board, match, new_player, one_game

@@ -26,7 +26,7 @@ import ray
 import requests
 import yaml
 
-from coursekit import begin, check, hint, measured, passed, predict, quiz, solution
+from coursekit import begin, check, explain, hint, measured, passed, predict, puzzle, quiz, review, solution
 from coursekit.given import ch24_deploy as given
 from coursekit.given import machines
 from coursekit.given.kuberay import check_fields

@@ -27,7 +27,8 @@ import numpy as np
 import pandas
 import ray
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, track, warm_up
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import solution, track, warm_up
 from coursekit.given import ch25_pipelines as given
 from coursekit.given.deaths import keep_news_of_deaths
 from coursekit.given.folders import new_folder

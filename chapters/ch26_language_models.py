@@ -29,7 +29,8 @@ import torch
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from coursekit import begin, budget, check, hint, measured, passed, predict, progress, quiz, solution, warm_up
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
+from coursekit import solution, warm_up
 from coursekit.given.ch26_language_models import ascending, exact
 from coursekit.given.sorter import DIGITS, END, PAD, Block, Transformer, random_prompts, supervised, texts
 
