@@ -348,7 +348,7 @@ if passed("ReplayBuffer") and passed("td_target"):
 # %% [markdown]
 r"""
 A single worker loses nothing.
-Two workers lose nearly half of their updates: while one computes, the other puts its result, which the first one then overwrites.
+Two workers lose a third to a half of their updates: while one computes, the other puts its result, which the first one then overwrites.
 With four workers, usually only 40 to 60 of the 160 updates are in the weights.
 Most of the work is wasted, and *you see no error*.
 It's the [lost update](../docs/glossary.md#lost-update) from Chapter 3, with weights instead of money.

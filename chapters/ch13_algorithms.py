@@ -811,7 +811,7 @@ if candidates:
 
 # %% [markdown]
 r"""
-The winner usually changes below one millisecond, which is a short step for a simulator.
+The winner usually changes below a few milliseconds, which is a short step for a simulator.
 At the left, the lines are in the same order as in the plot against seconds; at the right, as in the plot against steps.
 Where two lines cross, neither choice is a mistake.
 """
