@@ -19,7 +19,10 @@ def settings_of(answer: Answer, arguments: list, names: list[str]) -> dict[str, 
     """Return what the config says under these names; refuse what is no config."""
     told = answer.probe(given.settings, arguments, names)
     returned = told.get("returned")
-    expect(returned == "a config", f"The function returned {returned}. It must return the config, not built.")
+    expect(
+        returned == "a config",
+        f"The function returned an object of type {returned}. It must return the config, without building it.",
+    )
     return {name: told.get(name) for name in names}
 
 

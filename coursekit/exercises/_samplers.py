@@ -29,7 +29,7 @@ def expect_samplers_kept_up(tasks: list[dict], sent: list[tuple[str, list[int]]]
 
 def _expect_two_side_by_side(sampled: list[dict]) -> None:
     players = len({task["actor_id"] for task in sampled})
-    expect(players >= 2, f"Ray saw {players} actors `sample` while it learned: both samplers must play.")
+    expect(players >= 2, f"In Ray's records, {players} actors ran `sample` during training; both samplers must run it.")
     overtaken = sum(overtakes(a, b) for a, b in pairwise(sampled))
     expect(
         overtaken >= len(sampled) / 8,

@@ -66,7 +66,7 @@ def _expect_sent(calls: tuple[given.Call, ...], want: dict, old: dict) -> None:
         expect_close(
             got,
             want,
-            f"Sampler {sampler} did not receive what `policy.weights()` returned, but {got!r:.60}.",
+            f"Sampler {sampler} did not receive the dict that `policy.weights()` returned, but {got!r:.60}.",
             mistakes={
                 "The policy's weights changed between the two calls, but the second call sent the old ones.": old
             },
@@ -130,7 +130,11 @@ def _expect_mean(answer: Answer, rng: Generator) -> None:
     for settings, told in (({}, "the default settings"), (chosen, named)):
         with answer.case(f"{ROWS} random rows; {told}"):
             loss, want = _loss(answer, rows, settings), _loss_of(rows, **settings)
-            expect_close(loss, want, f"The loss came out as {loss:.5g}. The single rows, with ε = 0.2, were right.")
+            expect_close(
+                loss,
+                want,
+                f"The loss came out as {loss:.5g}, not {want:.5g}. The single rows, with ε = 0.2, were right.",
+            )
     slopes = answer.probe(given.loss_and_slopes, rows, {})["slopes"]
     for name in ("logp", "values", "entropy"):
         with answer.case(f"{ROWS} random rows, gradient of the loss with respect to {name}"):
@@ -163,7 +167,9 @@ def _loss(answer: Answer, rows: dict, settings: dict) -> float:
         len(seen["loss"]) == 1, f"`ppo_loss` returned a tensor of shape {seen['shape']}. Return the mean over the rows."
     )
     for name in seen["cut_off"]:
-        raise Wrong(f"No gradient flows from the loss to {name}: `detach`, `item`, and NumPy cut it off.")
+        raise Wrong(
+            f"No gradient flows from the loss to {name}: either the loss doesn't use it, or something like `detach`, `item`, or NumPy cuts it off."
+        )
     return seen["loss"][0] + 0.0  # no "-0" in a message
 
 
@@ -240,7 +246,10 @@ def _expect_shuffled(order: list, numbers: list, size: int) -> None:
 
 def _columns_of(part: Any, rows: dict) -> dict[str, np.ndarray]:
     """Return a minibatch, once it is certain that it has rows of numbers in the columns of the batch."""
-    expect(isinstance(part, dict), f"A minibatch was {part!r:.60}, not a dict like the batch.")
+    expect(
+        isinstance(part, dict),
+        f"Going through what `minibatches` returned gave {part!r:.60}, not a dict like the batch.",
+    )
     names, columns = [*part], expect_type(part, dict[str, np.ndarray], "minibatch")
     expect(part.keys() == rows.keys(), f"A minibatch has the columns {names}; the batch has {[*rows]}.")
     lengths = sorted({len(column) for column in columns.values()})
@@ -334,7 +343,7 @@ def _expect_losses(losses: object, want: list) -> None:
     expect_close(
         losses,
         want,
-        f"The steps were right, but `train_step` returned {losses}, which are not the losses that the gradients came from.",
+        f"The steps were right, but two calls of `train_step` returned {losses}, which are not the losses that the gradients came from.",
         rtol=1e-3,
         atol=1e-4,
     )
@@ -426,7 +435,10 @@ def _expect_whole(curve: list[tuple[float, float, float]]) -> None:
     steps, seconds, tests = np.transpose(curve)
     last_steps, last_seconds = steps[-3:].tolist(), seconds[-3:].tolist()
     more = np.all(np.diff(steps) > 0)
-    expect(more, f"In `curve`, the steps must be totals so far; they end with {last_steps}.")
+    expect(
+        more,
+        f"In `curve`, the steps must be totals so far, each larger than the one before; they end with {last_steps}.",
+    )
     rising = np.all(np.diff(seconds) >= 0)
     expect(rising, f"In `curve`, the seconds must be totals so far; they end with {last_seconds}.")
     expect(
@@ -460,7 +472,7 @@ def _expect_hope(test: float, mean: float) -> None:
     )
     expect(
         mean >= HOPELESS,
-        f"In 100 new episodes, the agent had a mean return of {mean:.0f}; it must reach {SOLVED}.",
+        f"In 100 new episodes with `make_envs`, the agent had a mean return of {mean:.0f}; it must reach {SOLVED}.",
     )
 
 

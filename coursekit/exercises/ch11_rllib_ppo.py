@@ -68,7 +68,12 @@ def _judge_script(seen: given.Followed, means: list, target: float, most: int) -
         f"Training ended after iteration {seen['trains']}, not {turns}: stop once a mean reaches the target, or at `most`.",
     )
     want, got = [np.nan if mean is None else mean for mean in means[:turns]], seen["returned"]
-    expect_close(got, want, f"You returned {got}. The check expects one number per iteration, or NaN.", atol=1e-6)
+    expect_close(
+        got,
+        want,
+        f"You returned {got}. The check expects a list with one number per iteration: its mean return, or NaN if it has none.",
+        atol=1e-6,
+    )
 
 
 @exercise(
@@ -156,7 +161,7 @@ def act(answer: Answer, rng: Generator) -> None:
             expect(came == sent, f"{came} actions came back for {sent} observations.")
             for obs, action, row in zip(observations, got, scores, strict=True):
                 rounded = row.round(2).tolist()
-                expect(isinstance(action, int), f"`act` returned {action!r}, and an environment needs an integer.")
+                expect(isinstance(action, int), f"`act` returned {action}, and an environment needs an integer.")
                 expect(
                     action == int(np.argmax(row)),
                     f"For the observation {obs}, the network's scores are {rounded}, and `act` returned {action}.",
@@ -255,7 +260,7 @@ def lake_config(answer: Answer, rng: Generator) -> None:
     explore, gamma, lr = settings_of(answer, [batch], ["explore", "gamma", "lr"]).values()
     expect(
         explore is True,
-        "The EnvRunner never explores: it takes the best action in every step, so all episodes are the same.",
+        "The EnvRunner never explores: it takes the best action in every step, so all episodes of an iteration are the same.",
     )
     worth = expect_type(gamma, float, "gamma") ** 5
     expect(gamma >= 0.5, f"With gamma={gamma}, the goal six steps away is worth {worth:.3f} in the first step.")

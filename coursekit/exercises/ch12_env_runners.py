@@ -320,7 +320,8 @@ def _judge_choice(answer: Answer, sampling: float, learning: float, most: int, w
     best = next((n for n, share in enumerate(saved, 1) if share < worth or n == most))
     got, percent = answer(sampling, learning, most, worth), 100 * worth
     expect(
-        isinstance(got, int) and 1 <= got <= most, f"You returned {got!r}, which isn't a whole number from 1 to {most}."
+        isinstance(got, int) and 1 <= got <= most,
+        f"You returned {got!r}, which isn't a whole number of type `int` from 1 to {most}.",
     )
     more = 100 * saved[got - 1]
     expect(

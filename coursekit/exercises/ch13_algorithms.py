@@ -58,7 +58,7 @@ def short_dqn(answer: Answer, rng: Generator) -> None:
         expect(
             mean >= enough or learned < 4 * steps,
             f"Your DQN trained on {learned} transitions, but its network's best actions earn {best:.1f}. "
-            "How often did the target network get new weights?",
+            "How often did the target network get new weights, how long did the DQN explore, and how large is `lr`?",
         )
         expect(
             mean >= enough,
@@ -128,7 +128,10 @@ def _judge_asynchronous(ran: given.AsynchronousRun, batch: int) -> None:
     expect_equal(lengths, [SQUARES] * 2, f"The EnvRunner held {names}, not two corridors of ten squares.")
     trained, steps = ran["trained"], ran["steps"]
     full = 3 * batch <= trained and batch <= steps
-    expect(full, f"The check waited for three batches, but of {steps} steps, the learner trained on {trained}.")
+    expect(
+        full,
+        f"In one minute, the learner trained on {trained} of {steps} steps; the check waited for three batches. If the machine is busy, check again.",
+    )
     expect(ran["changed"], f"The learner trained on {trained} steps, and its weights didn't change.")
 
 
@@ -219,7 +222,10 @@ def _judge_curve(name: str, life: Life, curve: list) -> None:
     build, trains, stop = life
     known = [i for i, call in enumerate(trains) if call["mean"] is not None and not math.isnan(call["mean"])]
     means, times, listed = [trains[i]["mean"] for i in known], len(known), len(curve)
-    expect(times == listed, f"`{name}` reported {times} mean returns, {means}; you have {listed} rows.")
+    expect(
+        times == listed,
+        f"`{name}` reported {times} mean returns, {means}; your curve has length {listed}. It needs one row for each.",
+    )
     rows = expect_type(curve, list[tuple[float, float, float]], f"compare(...)[{name!r}]")
     for row, i in zip(rows, known, strict=True):
         (played, after, mean), iteration = row, i + 1

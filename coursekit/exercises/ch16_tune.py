@@ -156,10 +156,10 @@ def _judge_plan(plan: given.PlanOfGrid, wanted: list[dict], cpus: float) -> None
     configs, planned, combinations = [trial["config"] for trial in trials], len(trials), len(wanted)
     expect(
         _same(wanted, configs),
-        f"The Tuner plans {configs}. Each combination should appear once; trials planned: {planned}, combinations: {combinations}.",
+        f"The Tuner plans {configs}. Each combination should appear once, together with the values that aren't lists; trials planned: {planned}, combinations: {combinations}.",
     )
     requested, first = [trial["requests"].get("CPU") for trial in trials], trials[0]["requests"]
-    expect_equal(requested, [cpus] * planned, f"A trial requests {first}.")
+    expect_equal(requested, [cpus] * planned, f"A trial requests {first}; it should request `cpus` CPUs, here {cpus}.")
     _judge_settings(plan, ["accuracy", "max"])
     expect(plan["reuses"], "Each trial would start a new process. Set `reuse_actors` in the TuneConfig.")
     verbose = plan["verbose"]
@@ -168,7 +168,11 @@ def _judge_plan(plan: given.PlanOfGrid, wanted: list[dict], cpus: float) -> None
 
 def _judge_settings(plan: given.Plan, wanted: list[str]) -> None:
     """Results must go into the folder, and the best trial must have the highest value of the right entry."""
-    expect_equal(plan["trials"][0]["folder"], plan["folder"], "The results wouldn't go into `folder`.")
+    expect_equal(
+        plan["trials"][0]["folder"],
+        plan["folder"],
+        "The results wouldn't go into `folder` itself. Look at `storage_path` in the RunConfig.",
+    )
     metric, mode = plan["best_by"]
     expect_equal(
         [metric, mode],
@@ -352,9 +356,13 @@ def _judge_plan_of_ppo(plan: given.PlanOfPPO, rates: list[float], gamma: float) 
     _judge_search(plan, rates)
     _judge_request(plan["trials"][0])
     used = plan["trials"][0]["gamma"]
-    expect_equal(used, gamma, f"The trials use gamma={used}, so they don't start from the `config` that was passed.")
+    expect_equal(
+        used,
+        gamma,
+        f"The trials use gamma={used}, not {gamma}, so they don't start from the `config` that was passed, or something overwrites its gamma.",
+    )
     _judge_settings(plan, ["env_runners/episode_return_mean", "max"])
-    expect(plan["ends"], "Nothing ends a trial, so it would train forever. Set `stop` in the RunConfig.")
+    expect(plan["ends"], "The RunConfig has no `stop`. It should end each trial after `iterations` iterations.")
     expect(
         not plan["reuses"],
         "With `reuse_actors=True`, a PPO trial that takes over another trial's process ends as ERROR.",
@@ -379,10 +387,15 @@ def _judge_search(plan: given.PlanOfPPO, rates: list[float]) -> None:
         f"The config has lr={schedule}. RLlib takes such a list as the schedule of one run. Mark it as a search with `tune.grid_search`.",
     )
     expect(plan["trials"], "The `callbacks` were never called. Pass them to the RunConfig.")
-    expect(limit >= 2, f"Your Tuner lets only this number of trials run at a time: {limit}.")
+    expect(
+        limit >= 2, f"Your Tuner lets only this number of trials run at a time: {limit}. Two should run side by side."
+    )
     got = [trial["config"].get("lr") for trial in plan["trials"]]
     first = rates[:limit]  # the others begin when one of these has ended
-    expect(agree(sorted(got, key=str), sorted(first, key=str)), f"The first trials have these learning rates: {got}.")
+    expect(
+        agree(sorted(got, key=str), sorted(first, key=str)),
+        f"The first trials have these learning rates: {got}; expected: {first}.",
+    )
 
 
 def _judge_request(trial: given.Planned) -> None:

@@ -155,7 +155,10 @@ def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) ->
 
     with answer.case(f"tries={tries}; the service's first replies: {[ACTS.get(act, act) for act in script]}"):
         seen = _talk(answer, rng, script, reply, tries, pause, late, limit)
-        expect(not seen["raised"], f"`client` raised {seen['raised']}")
+        expect(
+            not seen["raised"],
+            f"`client` raised {seen['raised']}. Here, one of the `tries` attempts gets an answer, and `client` should return it.",
+        )
         sent, needed = len(seen["bodies"]), len(script) + 1
         expect(
             bool(script) or seen["before"] < pause,
@@ -163,7 +166,7 @@ def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) ->
         )
         expect(
             not stalls or sent > 1,
-            f"`client` waited until the stalled answer came, after 5 s; each attempt has a time limit of {limit} s.",
+            f"`client` sent only one request, whose answer comes after 5 s; each attempt has a time limit of {limit} s, and then the next one follows.",
         )
         expect(sent == needed, f"Requests sent: {sent}, not {needed}.")
         expect(len(seen["pauses"]) == len(waits), "The times of some requests are missing.")
@@ -209,7 +212,11 @@ def _talk(
         if not late(seen):
             break
     for body in seen["bodies"]:
-        expect_equal(body, {"obs": obs}, f'The service was sent {body!r}; it expects the JSON {{"obs": {obs}}}.')
+        expect_equal(
+            body,
+            {"obs": obs},
+            f'The JSON in the request was {body!r} (None if it was no JSON); the service expects {{"obs": {obs}}}.',
+        )
     return seen
 
 

@@ -131,7 +131,7 @@ def own_loss(answer: Answer, rng: Generator) -> None:
             for part, slopes in (("logits", got["scores"]), ("values", got["values"])):
                 expect(
                     slopes is not None,
-                    f"No gradient flows from the loss to the {part}. `detach`, `item`, and NumPy cut it off.",
+                    f"No gradient flows from the loss to the {part}: either the loss doesn't use it, or something like `detach`, `item`, or NumPy cuts it off.",
                 )
                 expect_close(
                     slopes,

@@ -370,7 +370,7 @@ class _Asgi:
         told = _Asgi.told.pop(self._room, [])
         status = next((each["status"] for each in told if "status" in each), 500)
         body = b"".join(each.get("body", b"") for each in told).decode()
-        return json.loads(body) if status == 200 else f"status {status}, {body[:300]}"
+        return json.loads(body) if status == 200 else f"status {status} for a POST to the path /, {body[:300]}"
 
 
 class _Told:
