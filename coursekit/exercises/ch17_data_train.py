@@ -144,7 +144,7 @@ def _expect_only_a_plan(seen: given.Piped) -> None:
     """Check that a dataset came back before anything had run."""
     expect(seen["is_dataset"], f"`pipeline` returned a {seen['kind']}; it should return a dataset.")
     early = sorted({"stage" if event == "made" else event for event in seen["early"]})  # as the text calls it
-    expect(early != ["made"], "`pipeline` created the stage in your notebook; `map_batches` takes the class itself.")
+    expect(early != ["stage"], "`pipeline` created the stage in your notebook; `map_batches` takes the class itself.")
     expect(not early, f"By the time `pipeline` returned, this had already run: {early}. It should return a plan.")
 
 
