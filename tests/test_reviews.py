@@ -10,6 +10,7 @@ from datetime import date
 from itertools import islice, pairwise
 
 import pytest
+import ray
 from typer.testing import CliRunner
 
 from coursekit.cli import app
@@ -295,6 +296,17 @@ def test_what_comes_back_fits_any_notebook_and_any_order(chapter):
         assert f"`{name}`" in small.task
         exec(compile(small.cell(), "<cell>", "exec"), names := {})
         assert callable(names[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chapter", [chapter for chapter in CHAPTERS if small_exercises(chapter)])
+def test_our_solution_of_a_small_exercise_passes_alone_without_ray_and_with_the_inputs_of_other_days(chapter):
+    for name, small in small_exercises(chapter).items():
+        imports = "\n".join(filter(None, small.binds.values()))
+        exec(compile(f"{imports}\n{shell.solution_code(chapter, name)}", "<cell>", "exec"), names := {})
+        for day in (740000, 740001):
+            assert str(reviews.result_of(load(chapter)[name], names[name], seed=day)).startswith(f"✔ {name}")
+    assert not ray.is_initialized()
 
 
 def test_the_course_has_small_exercises_enough():
