@@ -83,13 +83,8 @@ def class_of(course: Path, chapter: str, everything: bool) -> None:
 
 
 PARAMETERS = [
-    pytest.param("ch00_start", True, id="ch00_start-all"),
     pytest.param("ch01_tasks", False, id="ch01_tasks-three"),
-    *[
-        pytest.param(name, True, marks=pytest.mark.nightly, id=f"{name}-all")
-        for name in CHAPTERS
-        if name != "ch00_start"
-    ],
+    *[pytest.param(name, True, marks=pytest.mark.nightly, id=f"{name}-all") for name in CHAPTERS],
 ]
 
 
