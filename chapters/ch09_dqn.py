@@ -31,9 +31,7 @@ import psutil
 import ray
 from ray.util.queue import Queue
 
-from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
-from coursekit import solution, track
-from coursekit import Drawn, strip, warm_up
+from coursekit import Drawn, begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review, solution, strip, track, warm_up
 
 begin("ch09_dqn")
 

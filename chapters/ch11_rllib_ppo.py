@@ -342,7 +342,8 @@ if passed("learns_corridor"):
 # %% [markdown]
 r"""
 With the default limit, the critic explains next to nothing, and `vf_loss` hides that, because it can't exceed 10, however large the errors are.
-Without a useful critic, advantages are noisier, so returns may stall or collapse. They can fall back with a useful critic, too, so compare the whole curves, not only the last row.
+Without a useful critic, advantages are noisier, so returns may stall or collapse.
+They can fall back with a useful critic, too, so compare the whole curves, not only the last row.
 With returns between 0 and 1, as in FrozenLake, the default does no harm.
 
 Five entries of `result["learners"]["default_policy"]` tell you how a PPO run is doing:

@@ -31,8 +31,7 @@ from ray.train import FailureConfig, RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer, prepare_model
 from torch import nn
 
-from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
-from coursekit import solution, track, warm_up
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review, solution, track, warm_up
 from coursekit.given.ch17_data_train import digits, in_blocks, rehearse, without_averaging
 from coursekit.given.deaths import keep_news_of_deaths
 from coursekit.given.folders import new_folder, remove_folders

@@ -28,8 +28,7 @@ import torch
 from scipy.special import log_softmax
 from torch import nn
 
-from coursekit import begin, budget, check, explain, film, hint, measured, passed, predict, progress, puzzle, quiz
-from coursekit import review, solution, strip, warm_up
+from coursekit import begin, budget, check, explain, film, hint, measured, passed, predict, progress, puzzle, quiz, review, solution, strip, warm_up
 from coursekit.given.ch20_capstone import side_by_side, write_entry
 from coursekit.given.cpu_budget import Budget
 from coursekit.given.warehouse import EACH, EPISODE_STEPS, NUMBERS, OWN, SHELVES, STATION, TABLE, VIEWS, WORLD, Warehouse

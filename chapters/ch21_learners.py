@@ -29,8 +29,7 @@ import numpy as np
 import ray
 import torch
 
-from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
-from coursekit import solution, warm_up
+from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review, solution, warm_up
 from coursekit.given.cartpoles import cartpoles
 from coursekit.given.ch21_learners import Mailbox, layers_of, perceptron, together, tree
 from coursekit.given.folders import new_folder

@@ -108,7 +108,7 @@ def test_the_zips_readme_promises_only_what_is_in_the_zip(archive):
     assert [folder for folder in re.findall(r"`([\w.]+/)`", readme) if folder not in folders] == []
     assert "solution" not in readme
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
-    assert targets == {"help", "setup", "lab", "update", "doctor", "progress", "clean"}
+    assert targets == {"help", "setup", "lab", "update", "doctor", "progress", "review", "clean"}
     assert set(re.findall(r"make ([a-z]+)", readme)) <= targets
 
 

@@ -117,7 +117,7 @@ def test_no_mark_of_an_answer_is_sent(chapter, monkeypatch, capfd):
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_mark_of_a_right_answer_is_sent(chapter, monkeypatch):
-    def right(item: Any, answer: object) -> Result:
+    def right(item: Any, answer: object, seed: int) -> Result:
         return Result.of(item, "passed", message_ids.Said(WORD), tried=WORD, got=WORD, where=WORD)
 
     monkeypatch.setattr(exercise, "judge", right)

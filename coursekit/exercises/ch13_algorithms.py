@@ -86,6 +86,7 @@ def _late_mean(rows: list[given.Iteration], steps: int) -> float:
 )
 def paced_appo(answer: Answer, rng: Generator) -> None:
     """Count the steps that are sampled in `pace` seconds: they make up a batch, and if you divide them by the EnvRunners, environments, and messages, you get the fragment length."""
+    # Long: counts are read of two configs, and one is built and run, with a message for each count that is off.
     fragment, messages = int(rng.integers(12, 32)), int(rng.integers(2, 4))
     nap = float(rng.choice([0.002, 0.004, 0.01]))
     each = 2 * fragment * messages  # steps of an EnvRunner between two updates

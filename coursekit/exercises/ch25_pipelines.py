@@ -70,6 +70,7 @@ def delivery_guarantee(answer: Answer, rng: Generator) -> None:
 )
 def publish_once(answer: Answer, rng: Generator) -> None:
     """The key and its effect go into one file with one atomic rename, so after a death the file has both or neither."""
+    # Long: it reads the file after a death at every moment, and each entry's version, key, and policy has its message.
     first, second, other = (rng.integers(10 * place, 10 * place + 10, size=4).tolist() for place in range(3))
     names = [f"night{number}-publish" for number in rng.choice(range(100, 1000), size=3, replace=False)]
     orders = [[names[0], first], [names[1], second], [names[2], first], [names[0], other]]
