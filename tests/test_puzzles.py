@@ -103,13 +103,13 @@ def test_an_exercise_whose_answers_differ_has_none_and_a_copy_without_solutions_
 
 
 def judged(item: Exercise, source: str, names: dict) -> str:
-    """Return what comes of a cell in the notebook, at most 20 s later."""
+    """Return what comes of a cell in the notebook, at most 60 s later."""
 
     def too_long(number: int, frame: object) -> None:
         raise TimeoutError("an order of the lines that does not end")
 
     own, before = dict(names), signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(20)
+    signal.alarm(60)
     try:
         exec(compile(source, "<puzzle>", "exec"), own)
         return judge(item, local(item.name, own[item.name]), PUBLIC_SEED).status

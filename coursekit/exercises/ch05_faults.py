@@ -29,6 +29,7 @@ Ask = Callable[[int, float, str, list[str]], AbstractContextManager[tuple[given.
         "`ray.get` raises another type: the table above has its name.",
         "`ray.remote(function).options(max_retries=0)` makes tasks that Ray doesn't retry.",
     ],
+    spare=["    task = ray.remote(function)"],
 )
 def survivors(answer: Answer, rng: Generator) -> None:
     """Fetch every reference inside its own `try`, and record what each `except` caught."""
@@ -116,6 +117,7 @@ def _expect_one_launch(seen: given.Fetched) -> None:
         "with `max_retries=0`.",
         "Keep the exception under another name (`last = error`), because Python deletes `error` at the end of the `except` block.",
     ],
+    spare=["    return last"],
 )
 def resilient_call(answer: Answer, rng: Generator) -> None:
     """Count the attempts yourself, retry only what another attempt can fix, and cancel what you have stopped waiting for."""

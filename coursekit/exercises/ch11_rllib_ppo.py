@@ -22,6 +22,7 @@ SLIPPERY = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # FrozenLake's best
         "`result['env_runners'].get('episode_return_mean', float('nan'))` works even if no episode has ended yet.",
         "Is `float('nan') < 0.4` true? Is `float('nan') >= 0.4`? Print both, and then decide how the loop should end.",
     ],
+    spare=['            returns.append(result["env_runners"]["episode_return_mean"])'],
 )
 def learns_corridor(answer: Answer, rng: Generator) -> None:
     """End the loop at a mean that reaches the target, which NaN never does, and stop the algorithm whatever happens."""
@@ -86,6 +87,7 @@ def _judge_script(seen: given.Followed, means: list, target: float, most: int) -
         "List the files of two checkpoints of the same run (`Path.rglob`). Which are missing in the one without `learner_group`?",
         "Some incomplete folders raise an exception when you load them, and others don't, so look for the files.",
     ],
+    spare=["    for path in sorted(Path(folder).iterdir(), reverse=True):"],
 )
 def resume_newest(answer: Answer, rng: Generator) -> None:
     """A checkpoint has several parts: before you continue from one, make sure that all of them are there."""
@@ -193,6 +195,7 @@ def _scores(layers: list, vectors: np.ndarray) -> np.ndarray:
         "The return is the sum of *all* rewards of the episode, not just the last one.",
         "Write a `while not (terminated or truncated)` loop around `env.step(act(network, env.observation_space, obs))`.",
     ],
+    spare=["            over = terminated"],
 )
 def evaluate(answer: Answer, rng: Generator) -> None:
     """Run complete episodes with the best actions, each with its own seed, and keep every return."""

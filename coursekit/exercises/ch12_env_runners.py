@@ -222,6 +222,7 @@ def _judge_times(name: str, seen: given.Timed, iterations: int) -> None:
         "You need their mean, and their standard deviation with `ddof=1`. How do you get the standard error of the mean of n numbers from it?",
         "In logarithms, half of the interval's width is `stats.t.ppf(0.975, n - 1) * s / np.sqrt(n)`. Take `np.exp` of the mean and of both ends.",
     ],
+    spare=["    half = 1.96 * differences.std(ddof=1) / np.sqrt(n)"],
 )
 def speedup(answer: Answer, rng: Generator) -> None:
     """Compare within pairs: what slowed one of a pair probably slowed the other, too, and then it cancels in their ratio."""
@@ -300,6 +301,7 @@ def _t_interval(ratios: np.ndarray, factor: float | None = None, ddof: int = 1, 
         "Start at n = 1 and go up. What fraction of the iteration with n EnvRunners does one more save?",
         "Stop when that fraction is less than `worth`, or when n has reached `most`.",
     ],
+    spare=["        if now - then < worth:"],
 )
 def choose_runners(answer: Answer, rng: Generator) -> None:
     """The EnvRunners divide only the sampling, so each additional one saves less."""

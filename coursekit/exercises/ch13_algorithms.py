@@ -145,6 +145,7 @@ def _judge_asynchronous(ran: given.AsynchronousRun, batch: int) -> None:
         "`result['num_env_steps_sampled_lifetime']` counts the steps since the build. The mean return is in `result['env_runners']`.",
         "If no episode has ended, the mean return is missing or NaN (`math.isnan`). Add no row then, but let the steps and seconds count. A mean return of 0.0 still gets a row.",
     ],
+    spare=["            while sampled < steps and time.perf_counter() - start < seconds:"],
 )
 def compare(answer: Answer, rng: Generator) -> None:
     """All algorithms get the same budget, one after the other, and each row has both steps and seconds."""
@@ -253,6 +254,7 @@ def _judge_curve(name: str, life: Life, curve: list) -> None:
         "An algorithm that waits takes the sum of the two times per step; one that doesn't takes the longer of them.",
     ],
     returns=str | None,
+    spare=['            seconds[name] = one["steps"] * (sampling + own)'],
 )
 def pick_algorithm(answer: Answer, rng: Generator) -> None:
     """Time is steps needed times seconds per step: with a slow simulator, few steps win; with a fast one, cheap learning does."""

@@ -198,6 +198,7 @@ def _mean_of_pairs(answers: np.ndarray) -> np.ndarray:
         "`episode` may be only the last chunk. The `prev_episode_chunks` list contains the chunks before it, and all of them have `get_actions()`.",
         'Without `reduce=`, RLlib keeps a moving average in which a new value counts for 1%. Request the mean: `log_value(name, value, reduce="mean")`.',
     ],
+    spare=['        metrics_logger.log_value("arrived", float(episode.is_done), reduce="mean")'],
 )
 def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Read all chunks of the episode, and request the mean of what was logged since the last report."""

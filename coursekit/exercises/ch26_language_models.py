@@ -26,6 +26,7 @@ MINIBATCHES = 4  # as in the chapter
         "Keep a boolean tensor `running` with one entry per row. `torch.where(running, sampled, PAD)` is the next column, and the next call of the model reads only that column.",
         "Update `running` after you've stored the token, with `running = running & (token != END)`, so that END itself is kept. Stop when `running.any()` is False, or at the limit.",
     ],
+    spare=["        logits, cache = model(token[:, None])"],
 )
 def generate(answer: Answer, rng: Generator) -> None:
     """Read the prompts once, and after that only the latest token of each row: the cache holds the rest."""
@@ -200,6 +201,7 @@ def group_advantage(answer: Answer, rng: Generator) -> None:
         "With d = ref_logp - logp, equation 4 is exp(d) - d - 1, which is never below 0, and is 0 where both agree.",
         "`(each * mask).sum(1) / mask.sum(1)` is the mean over the tokens of each completion. Then take the mean over the completions, and change the sign.",
     ],
+    spare=["    d = logp - ref_logp"],
 )
 def grpo_loss(answer: Answer, rng: Generator) -> None:
     """Clip as PPO does, subtract the KL penalty, and average over the tokens of a completion, then over the completions."""
@@ -328,6 +330,7 @@ def _slopes(rows: dict) -> np.ndarray:
         "`ray.cancel(ref, force=True)` kills the process of a late task, so its CPU is free again.",
         "Go through `refs` in their original order. If a reference is ready, `ray.get` it; otherwise, return as many zeros as the batch has pairs.",
     ],
+    spare=["    done, late = ray.wait(refs, timeout=seconds)"],
 )
 def reward_workers(answer: Answer, rng: Generator) -> None:
     """Launch everything, wait for all of it under one time limit, and cancel what is late, so that its CPU is free again."""
@@ -482,6 +485,7 @@ def _share_correct(completions: list[str], prompts: list[str], order: list[int])
         "Keep each try that isn't the correct completion and for which `reward(prompt, each) >= reward(prompt, correct)`.",
     ],
     returns=list,
+    spare=["    return [each for each in tries if reward(prompt, each) >= reward(prompt, correct)]"],
 )
 def hacked(answer: Answer, rng: Generator) -> None:
     """Try what a model would find: short completions, repeated digits, and the correct one with something after it."""
