@@ -93,6 +93,7 @@ def _short(words: list[str]) -> str:
         "Take the set of parts that the node should have, minus the set of parts that it has. The first set depends on "
         "whether the node has any of the four parts that only a head node has.",
     ],
+    spare=["    return sorted((every | head) - found)"],
 )
 def what_is_missing(answer: Answer, rng: Generator) -> None:
     """Compare whole names, collect the parts that are running, and subtract them from those that this kind of node should have."""
@@ -263,6 +264,7 @@ def _judge_submitted(submitted: list[tuple[Any, Any]], entrypoint: str, runtime_
         "Which of PENDING, RUNNING, STOPPED, SUCCEEDED, and FAILED are final? `status.is_terminal()` tells you. Sleep between two polls.",
         "After the loop, find out how the job ended. `client.get_job_logs(id)` returns what it printed, for the result or the error's message.",
     ],
+    spare=['    while (status := client.get_job_status(job)) == "RUNNING":'],
 )
 def submit_and_wait(answer: Answer, rng: Generator) -> None:
     """Poll the status, with pauses, until it's final, and then check which one it is: a job that has ended may have failed."""

@@ -21,6 +21,7 @@ from coursekit.judging.expect import agree, expect, expect_close, expect_equal
         "In each epoch, open a `tempfile.TemporaryDirectory()`. Inside that `with` block, call `network.save(folder)` and then "
         "`tune.report({...}, checkpoint=tune.Checkpoint.from_directory(folder))`.",
     ],
+    spare=['    for _ in range(config["epochs"]):'],
 )
 def objective(answer: Answer, rng: Generator) -> None:
     """A trial that reports a checkpoint after every epoch can stop after any of them and continue on any node."""
@@ -244,6 +245,7 @@ def _curves(rng: Generator) -> tuple[list, int]:
         "A trial that stops at a rung has reached it, too, so its accuracy goes into the list before the next trial comes.",
         "`np.percentile` of an empty list fails, so handle the first trial at a rung separately.",
     ],
+    spare=["                stops = bool(earlier) and accuracy < max(earlier)"],
 )
 def replay_asha(answer: Answer, rng: Generator) -> None:
     """ASHA decides at once, from the trials so far, so the order of the trials changes how many epochs it trains."""

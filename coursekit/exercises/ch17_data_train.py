@@ -320,6 +320,7 @@ def _replay(
         "`ray.train.get_context().get_world_size()` is the number of workers.",
         "Call `ray.train.report({'epoch': epoch, 'loss': loss})` in every worker, once per epoch.",
     ],
+    spare=['    part = config["batch_size"]'],
 )
 def train_loop(answer: Answer, rng: Generator) -> None:
     """Write a loop for one process; then wrap the model, read from a shard, and divide the batch by the number of workers."""

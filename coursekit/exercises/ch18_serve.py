@@ -77,6 +77,7 @@ def _expect_application(facts: given.Settings, replicas: int, cpus: float) -> No
         "`await request.json()` returns the dict that the client posted. `model.actions` takes a list of observations; here, the list has one item.",
         'The number of replicas and their CPUs are options: `Name.options(num_replicas=…, ray_actor_options={"num_cpus": …}).bind(model)`.',
     ],
+    spare=["            body = request.json()"],
 )
 def policy_service(answer: Answer, rng: Generator) -> None:
     """Load once in `__init__`, answer in an async `__call__`, and set the replicas and their CPUs as options."""
@@ -123,6 +124,7 @@ def _judge_served(seen: given.Served, wanted: list[dict], replicas: int) -> None
         "`requests.Timeout`, `requests.ConnectionError`, or `requests.exceptions.ChunkedEncodingError`. All of them are subclasses of `requests.RequestException`.",
         "Of the statuses from 400 to 499, retry only after 408 and 429. Sleep only if another attempt follows.",
     ],
+    spare=["        time.sleep(pause)"],
 )
 def client(answer: Answer, rng: Generator) -> None:
     """Give every attempt a time limit, retry only what a retry can fix, and double the pause each time."""
@@ -239,6 +241,7 @@ class Summary(TypedDict):
         "`np.percentile(latencies, [50, 95, 99])` computes the three percentiles. The throughput is the number of answers divided by the time from the first `due` to the last `done`.",
     ],
     returns=Summary,
+    spare=['    seconds = max(row["done"] for row in rows) - min(row["sent"] for row in rows)'],
 )
 def load_test(answer: Answer, rng: Generator) -> None:
     """Measure latency from the moment a request was due, leave failures out of it, and report them separately."""
@@ -298,6 +301,7 @@ def _judge_percentiles(got: dict[str, float], rows: list[dict]) -> None:
         "A class inside your function can use the function's arguments: `@serve.batch(max_batch_size=size, …)`.",
         "How many requests may a replica handle at a time? That's the `max_ongoing_requests` option, which is 5 by default. The docstring says how many it should be.",
     ],
+    spare=['            return [{"action": action, "batch": size, "pid": os.getpid()} for action in actions]'],
 )
 def batched_service(answer: Answer, rng: Generator) -> None:
     """Await one result in `__call__`, compute the whole batch in one call of the model, and accept enough requests."""

@@ -110,6 +110,7 @@ def _expect_versions(found: list[given.Weights], start: float, turns: list) -> N
         "First round, step s: send part `(me - s) % size` to the right, and add what comes from the left to part `(me - s - 1) % size`. After size - 1 steps, which part is complete in this learner?",
         "Second round, step s: the complete part `(me + 1 - s) % size` goes to the right, and what comes from the left *replaces* part `(me - s) % size`.",
     ],
+    spare=["        parts[mine] += receive(left)"],
 )
 def all_reduce(answer: Answer, rng: Generator) -> None:
     """Send the parts around the ring twice: once to sum them, and once to distribute the sums."""
@@ -170,6 +171,7 @@ def _expect_traffic(messages: list[tuple[int, int, int]], size: int, numbers: in
         "`delta = rho[t] * (rewards[t] + gamma * values[t + 1] * (1.0 - terminated[t]) - values[t])`, then `later = delta + gamma * c[t] * later`, where the old `later` counts as 0 if the episode ended at t.",
         "In the advantage, v_{t+1} takes the place of V(x_{t+1}). After the last step of an episode or of the fragment, there is no v_{t+1}, so V(x_{t+1}) stays.",
     ],
+    spare=["        later = delta + gamma * c[t] * later"],
 )
 def vtrace(answer: Answer, rng: Generator) -> None:
     """Weight each TD error by ρ, limit how far it reaches back with c, and never continue a sum into the next episode."""
@@ -285,6 +287,7 @@ def _vtrace(case: dict) -> tuple[np.ndarray, np.ndarray]:
         "`[ready], _ = ray.wait(streams, num_returns=1)` returns a generator whose `next` won't wait.",
         "A stream that has ended is ready, too: its `next` raises `StopIteration`, and you remove it from the list. Pass the reference itself to `learn.remote`.",
     ],
+    spare=["            learned.append(learner.learn.remote(ray.get(next(stream))))"],
 )
 def stream_samples(answer: Answer, rng: Generator) -> None:
     """Wait for all streams at once, and pass on each reference as soon as it arrives."""
@@ -383,6 +386,7 @@ def inference_actor(answer: Answer, rng: Generator) -> None:
         "NumPy: read and set `rng.bit_generator.state`. PyTorch: `torch.get_rng_state()` and `torch.set_rng_state(...)`.",
         "As in Chapter 5, save under another name in the same folder with `torch.save(state, new)`, and then call `os.replace(new, path)`. `torch.load(path)` reads the file.",
     ],
+    spare=['        state = {"policy": policy.state_dict(), "version": version}'],
 )
 def resume_training(answer: Answer, rng: Generator) -> None:
     """Save everything that affects how the run continues, generators included, under another name; then rename the file."""

@@ -75,6 +75,7 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
         "ε is `config.clip_param`, and c is `config.vf_loss_coeff`. `module.compute_values(batch)` returns the values $v_i$.",
         "First compute a number for each row, and then keep only the rows that happened: `each[batch[Columns.LOSS_MASK]].mean()`.",
     ],
+    spare=["    return each.mean()"],
 )
 def own_loss(answer: Answer, rng: Generator) -> None:
     """Compute a number for each row with the settings of the config, and take the mean over the rows that happened."""
@@ -202,6 +203,7 @@ def _slopes(rows: dict, part: str, settings: dict[str, Any]) -> np.ndarray:
         '`torch.cat([batch[Columns.STATE_IN]["before"][:, None], obs[:, :-1]], dim=1)` has the shape [B, T, n].',
         'The outgoing state is the last observation of each sequence, `obs[:, -1]`, in a dict under `"before"`.',
     ],
+    spare=["    pairs = torch.cat([earlier, obs], dim=-1)"],
 )
 def remembers(answer: Answer, rng: Generator) -> None:
     """The incoming state precedes the first observation of a sequence, and the last observation is the outgoing state."""
@@ -289,6 +291,7 @@ def _judge_pairs(shown: np.ndarray, obs: np.ndarray, before: np.ndarray, pairs: 
         "A mean of −1 becomes `space.low`, 1 becomes `space.high`, and the values between are interpolated linearly. Clip what lies outside. Before all that, check whether the space is bounded.",
         "`unsquash_action(action, space)` from `ray.rllib.utils.spaces.space_utils` rescales and clips a mean, and it leaves an action alone if a bound is infinite.",
     ],
+    spare=["    return np.clip(mean, space.low, space.high)"],
 )
 def unsquash(answer: Answer, rng: Generator) -> None:
     """Map the mean from −1 ... 1 to the space's range and clip it there, unless a bound is infinite."""

@@ -22,6 +22,7 @@ OFF = 4.0  # Elo points that a rating, and their mean, may be off
         "`actions` contains exactly the robots that are still in the game, so every dict can be built with `for agent in actions`.",
         '`terminateds` and `truncateds` both need the key "__all__", which is about the whole episode.',
     ],
+    spare=["        terminateds = {agent: fall or across[agent] for agent in actions}"],
 )
 def Bridge(answer: Answer, rng: Generator) -> None:  # noqa: N802
     """Move first, then decide who falls; every dict is about the robots that acted, and `__all__` is about the episode."""
@@ -167,6 +168,7 @@ def _judge_minds(saw: dict[str, list[float]], numbers: dict, teams: tuple) -> No
         "Start all tasks, keep their refs in a dict with keys (i, j), and only then call `ray.get`.",
         "Snapshot i takes `got[i, j]` points when it moves first, and whatever j doesn't take when j moves first: `got[i, j] + games - got[j, i]`.",
     ],
+    spare=["        table[i, j] = first[i, j]"],
 )
 def league(answer: Answer, rng: Generator) -> None:
     """Start every match before you wait for any, pass the snapshots by reference, and count both matches of a pair."""
@@ -221,6 +223,7 @@ def _first(strengths: list[float], bonus: float, games: int) -> np.ndarray:
         "Start with all ratings at 0. A player that took more points than expected is rated too low, so raise its rating, and repeat.",
         "Repeat a thousand times: `expected = games / (1 + 10 ** ((r[None, :] - r[:, None]) / 400))` and `r += 400 * (points - expected).sum(1) / games.sum(1)`. Finally, subtract the mean.",
     ],
+    spare=["    return ratings - ratings[0]"],
 )
 def elo(answer: Answer, rng: Generator) -> None:
     """Move each rating until the expected points are exactly those that the player took."""

@@ -225,6 +225,7 @@ def _kept(command: str) -> bool:
         "Every port in `range(lowest, highest + 1)` has to be open to the nodes, whichever ports today's workers have.",
     ],
     returns=dict[str, list[int] | set[int]],
+    spare=['    ports = {"nodes": set(range(lowest, highest)), "you": set(), "nobody": set()}'],
 )
 def firewall(answer: Answer, rng: Generator) -> None:
     """You connect to the dashboard and the client server, nodes to the whole range of worker ports and to Ray's other ports; local ports need no rule."""
@@ -295,6 +296,7 @@ def _judge_rules(rules: given.Rules, rows: list[given.Socket], lowest: int, high
         "A RayJob's own fields are `entrypoint`, `shutdownAfterJobFinishes`, and `activeDeadlineSeconds`, which counts seconds, not hours.",
         "`check_fields(manifest)` returns a row for every field, and the wrong ones have a `finding`. Numbers in `rayStartParams` are strings.",
     ],
+    spare=['    ends = {"shutdownAfterJobFinishes": True, "activeDeadlineSeconds": hours}'],
 )
 def rayjob(answer: Answer, rng: Generator) -> None:
     """A RayJob is a RayCluster, an entrypoint, and limits, so that neither a finished job nor one that hangs keeps costing money."""

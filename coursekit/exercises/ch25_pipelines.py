@@ -40,6 +40,7 @@ def _told(rng: Generator, counts: tuple[int, ...]) -> tuple[list[str], list[str]
         "`Counter(effects)[order]` is the number of an order's effects; it's 0 if there were none.",
     ],
     returns=str,
+    spare=["    lost, duplicated = len(effects) < len(orders), len(effects) > len(orders)"],
 )
 def delivery_guarantee(answer: Answer, rng: Generator) -> None:
     """Count each order's effects separately, because a lost effect and a duplicate cancel out in every total."""
@@ -67,6 +68,7 @@ def delivery_guarantee(answer: Answer, rng: Generator) -> None:
         "Read the list if the file exists, and look for the key. If it isn't there, add an entry, write the whole list to a temporary file, close that file, and call `os.replace`.",
         "Look for the key, not for the policy: two nights may learn the same weights, and a repeated call may pass different ones.",
     ],
+    spare=["            return len(entries)"],
 )
 def publish_once(answer: Answer, rng: Generator) -> None:
     """The key and its effect go into one file with one atomic rename, so after a death the file has both or neither."""
@@ -125,6 +127,7 @@ def _judge_registry(answer: Answer, row: given.Published, orders: list) -> None:
         "The key must be the same in every attempt, and different for every step and every run. Which two names do you have?",
         "A result may be None, 0, or an empty list. Test whether the file exists, not whether the value is true.",
     ],
+    spare=["        key = name"],
 )
 def durable_pipeline(answer: Answer, rng: Generator) -> None:
     """A file with its final name is complete, so its step is never called again; a key made of run and step makes a repeated effect harmless."""
