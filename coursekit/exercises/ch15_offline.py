@@ -26,6 +26,7 @@ Columns = tuple[np.ndarray, np.ndarray, np.ndarray]  # `eps_id`, `t` and `reward
         "An environment may write every observation into the same array, so keep a copy: `obs.copy()`. The observation from `env.reset` needs one, too.",
         "`ray.data.from_items(rows)` splits the rows into up to 200 blocks, and each block becomes a file; `override_num_blocks=files` sets the number of blocks.",
     ],
+    spare=["            over = terminated or truncated"],
 )
 def record(answer: Answer, rng: Generator) -> None:
     """A row holds the observation, the action, what followed, and the episode's ID."""
@@ -161,6 +162,7 @@ def _held_out(answer: Answer, eps_ids: np.ndarray, share: float, seed: int) -> f
         "For each transition, the network returns two logits, and `batch['actions']` is the index of the right one: `nn.functional.cross_entropy(logits, actions)`.",
         "For each batch, compute the loss, then call `optimizer.zero_grad()`, `loss.backward()`, and `optimizer.step()`. After the last epoch, return the network.",
     ],
+    spare=['            loss = nn.functional.cross_entropy(network(batch["new_obs"]), batch["actions"])'],
 )
 def clone(answer: Answer, rng: Generator) -> None:
     """In each observation, raise the probability of the action that the operator took."""
@@ -217,6 +219,7 @@ def _disagreement(rng: Generator) -> tuple[np.ndarray, np.ndarray]:
         "The advantage is the return-to-go minus its mean, divided by its standard deviation. The weight is `np.exp(beta * advantage)`, divided by its mean.",
     ],
     returns=list[float],
+    spare=["    for row in reversed(range(len(t))):"],
 )
 def weights(answer: Answer, rng: Generator) -> None:
     """Rate each transition by the rewards that followed in its episode; `exp` turns a better rating into a larger weight."""

@@ -89,6 +89,7 @@ def _programs(rng: Generator) -> list[tuple[str, list[dict], str]]:
         'The class is the part of the name before the dot: `call["name"].split(".")[0]`. Creating an actor isn\'t a call, so look at `kind`.',
     ],
     returns=str,
+    spare=['            seconds[call["actor_id"]] = call["ended"] - call["started"]'],
 )
 def find_the_bottleneck(answer: Answer, rng: Generator) -> None:
     """A program can't finish before its busiest actor has done all of its calls, so that actor sets the pace."""
@@ -140,6 +141,7 @@ def _page(name: str, values: dict[str, float], rng: Generator) -> str:
         "restarted at 0.",
     ],
     returns=float,
+    spare=["            grown += value - last"],
 )
 def per_second(answer: Answer, rng: Generator) -> None:
     """Add up the growth of each series from scrape to scrape, and start from 0 after a restart."""
@@ -382,6 +384,7 @@ def _row(rng: Generator, state: str, asks: dict, is_call: bool) -> dict:
         "All resources must fit on the same node: `any(all(... for name, amount in asks.items()) for node in live)`.",
     ],
     returns=dict,
+    spare=['        return any(room.get(name, 0) >= amount for name, amount in task["asks"].items())'],
 )
 def explain_pending(answer: Answer, rng: Generator) -> None:
     """Look at the arguments, then at the actor, then at empty nodes, and then at nodes whose working holders have finished."""
