@@ -538,7 +538,7 @@ if passed("Diary"):
 
 # %% [markdown]
 r"""
-The return rises, but hardly any episode reaches the exit.
+The return rises, but in the end, hardly any episode reaches the exit.
 Even the random walk at the start of training collects about 20, because half of its steps lead nearer, while the shortest path to the exit earns only 14.
 So PPO learns to stay away from the exit.
 

@@ -228,7 +228,7 @@ measured("r2_on_random_rows", early_warning(frames["shaky"], random_rows))
 
 # %% [markdown]
 r"""
-The score is too good to be true.
+With the temperature, the score is above 0.9, which is too good to be true.
 The outside temperature has nothing to do with the load, yet without it, most of the score is gone.
 The temperature stays the same for a whole episode, so it works as an ID.
 The tree has seen other rows of *the same episode*, so it has learned how long that episode lasts and only has to subtract the number of the step.
@@ -737,8 +737,8 @@ if passed("clone") and passed("hold_out"):
 # %% [markdown]
 r"""
 The first iteration takes as long as hundreds of others, because it starts Ray Data's actors.
-Dips at regular intervals aren't progress: RLlib doesn't shuffle, so the 5,000 transitions come in the same 40 batches again and again.
-The held-out loss falls, too, so the policy hasn't just memorized its dataset.
+Dips and peaks at regular intervals are neither progress nor setbacks: RLlib doesn't shuffle, so the 5,000 transitions come in the same 40 batches again and again.
+Apart from a few jumps, the held-out loss falls, too, so the policy hasn't just memorized its dataset.
 But a loss isn't a return.
 The saved folder contains the network ([Chapter 11](ch11_rllib_ppo.ipynb)), so run it in the environment:
 """

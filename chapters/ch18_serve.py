@@ -372,7 +372,7 @@ display(pandas.DataFrame(rush, columns=["status", "seconds", "answer"]))
 
 # %% [markdown]
 r"""
-The requests with status 200 were handled one after the other.
+The requests with status 200 were handled one after the other, and in between, the replica was idle until the proxy asked again whether it had room.
 There may be one more or one fewer than three, because Serve's count of waiting requests is only approximate when many arrive at once.
 The others got a 503 without waiting, so they can try again later or elsewhere.
 The last client got a 408, and Serve canceled its request.
@@ -473,7 +473,7 @@ if passed("policy_service"):
 
 # %% [markdown]
 r"""
-Only one request in a hundred stalls the replica, but at least 16 in a hundred are slow.
+Only one request in a hundred stalls the replica, but at least 16 in a hundred are slow, counted from when they were due.
 During the first 0.4 s of a stall, 40 × 0.4 = 16 requests become due and wait longer than 0.1 s, and the next ones wait until the backlog is cleared.
 (Quick mode sends 120 requests with a single stall, so your percentage may be lower.)
 The mean describes none of the requests: most are far faster, and some are far slower.

@@ -113,8 +113,8 @@ stages.round(2)
 
 # %% [markdown]
 r"""
-The samplers have the most seconds in total, and usually the longest calls.
-Neither makes them the [bottleneck](../docs/glossary.md#bottleneck), because three samplers share those seconds, while the preparer works alone.
+The samplers usually have the most seconds in total, and the longest calls, too.
+Neither would make them the [bottleneck](../docs/glossary.md#bottleneck), because three samplers share those seconds, while the preparer works alone.
 Each of these actors runs one call at a time, so the program can't finish before its busiest actor has.
 That's why the stage with the largest number in the last column sets the pace of the whole program.
 

@@ -814,7 +814,7 @@ if passed("inference_actor"):
 # %% [markdown]
 r"""
 At a width of 64, a call to the actor takes far longer than the computation itself.
-The wider the network, the smaller the difference: each sampler reads *all* weights from memory for a single row, but a batch reads them once for four rows.
+The wider the network, the smaller the factor between the two: each sampler reads *all* weights from memory for a single row, but a batch reads them once for four rows.
 Still, the samplers can use several cores, and the inference actor uses only one.
 An inference actor pays off on a GPU, which is built for many rows at a time.
 """

@@ -354,7 +354,7 @@ At first, even a perfect critic explains little of the variance.
 So compare an explained variance with this ceiling, not with 1, or look at the error.
 In the *default* run, the error starts far above that of the perfect critic, because most steps have no gradient, and it comes down as the policy improves.
 With divided rewards, the critic is close to perfect from the start.
-RLlib's explained variance fluctuates, because it comes from a single minibatch; it even includes the rows that never happened.
+RLlib's error and explained variance fluctuate, because each comes from a single minibatch, so the error can even fall below the perfect critic's; the explained variance also includes the rows that never happened.
 
 Both returns are in liters.
 With `num_env_runners=0`, they wouldn't be if a batch cut an episode in two: the Learner would divide the first part before RLlib adds up the return.

@@ -196,7 +196,7 @@ if passed("Bridge"):
 r"""
 At the start, both robots observe (0, 0), so the module gives both the same probability $p$ of going.
 In each step, both go with probability $p^2$, neither goes with $(1-p)^2$, and exactly one goes with $2p(1-p)$, which is never more than a half.
-With a larger $p$, more of them fall; with a smaller one, they wait longer, and waiting costs.
+With a larger $p$, more of them fall; with a smaller one, more pairs get across in the end, but they wait longer, and waiting costs.
 They lack a convention, and a single module can't learn one, because nothing in its input says which robot it acts for.
 
 ![With one module, both robots get the same answer; with a mapping, each robot has its own module, and one of the robots learns to wait](../img/ch23_minds.svg)
