@@ -150,6 +150,7 @@ def _judge_on_ray(answer: Answer, request: dict) -> None:
         "releases nothing at all.",
         "Launch all teams before you wait for the first one.",
     ],
+    spare=['    @ray.remote(resources={"license": 1})'],
 )
 def no_deadlock(answer: Answer, rng: Generator) -> None:
     """While you wait for others, hold nothing that they need: the license belongs to the simulation, not to the team."""
@@ -207,6 +208,7 @@ def _judge_simulations(found: list[tuple[str | None, float, bool] | None]) -> No
         "Use `task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False))`, with the IDs of the live nodes from `ray.nodes()`.",
         "Launch everything first, and then call `ray.get` once.",
     ],
+    spare=['        refs.append(task.options(scheduling_strategy="SPREAD").remote(x))'],
 )
 def spread_over_nodes(answer: Answer, rng: Generator) -> None:
     """Name the node of each task: `SPREAD` is a preference, and hard node affinity is a requirement."""
@@ -257,6 +259,7 @@ def _expect_eight_each(counts: Counter, nodes: list[str]) -> None:
         "`PlacementGroupSchedulingStrategy(group)` runs a task inside the group; a task without it runs outside.",
         "Call `remove_placement_group(group)` in a `finally` block, because the reservation stays until you remove it, even after an error.",
     ],
+    spare=['    group = placement_group([{"CPU": size}])'],
 )
 def gang(answer: Answer, rng: Generator) -> None:
     """Reserve a bundle for each task first: the group gets all of its bundles or none."""
