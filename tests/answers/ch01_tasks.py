@@ -30,7 +30,7 @@ def makes_the_remote_function_and_launches_nothing(function, x):
     return ray.remote(function)
 
 
-@rejects("as_task", says="needs the function itself")
+@rejects("as_task", says="takes the function itself")
 def wraps_what_a_call_returned(function, x):
     return ray.remote(function(x))
 
