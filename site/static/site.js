@@ -31,6 +31,11 @@ if (found) {
 // The theme names this button "Search", which hides from a screen reader the keys that the button shows.
 for (const button of document.querySelectorAll(".search-button-field")) button.removeAttribute("aria-label");
 
+// The theme gives no name to what unfolds the pages below another one.
+for (const summary of document.querySelectorAll("li.has-children summary")) {
+  summary.setAttribute("aria-label", summary.closest("li").querySelector("a").textContent);
+}
+
 // Formulas, and quizzes that answer back; a page needs no server for either.
 for (const formula of document.querySelectorAll(".math")) {
   katex.render(formula.textContent, formula, { displayMode: formula.tagName === "DIV", throwOnError: false });
