@@ -17,6 +17,7 @@ ORDINARY = [
     "ch01_tasks",
     "ch12_env_runners",
 ]  # unsolved, too, these run in an ordinary kernel: learners begin there
+AT_NIGHT = ("ch21_learners", "ch22_inside_rllib", "ch23_self_play")  # electives that train for minutes
 SAYS = {  # a line that a solved chapter prints on every machine, since its text relies on it
     "ch19_operate": r"^saver: hung, in save\nreport: waiting, in write$",
     "ch18_serve": r"^during the update 0 of \d+ requests failed$",
@@ -32,7 +33,9 @@ def clean(result: Run) -> None:
 
 
 @pytest.mark.canary
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize(
+    "chapter", [pytest.param(name, marks=pytest.mark.nightly) if name in AT_NIGHT else name for name in CHAPTERS]
+)
 def test_solved_notebook_earns_every_point(chapter, tmp_path, costs):
     result = run(SOLUTIONS / f"{chapter}.ipynb", tmp_path)
     costs(chapter, "solved", result.seconds, result.cpu_seconds, result.peak_mb)
