@@ -5,6 +5,7 @@ They stand in `coursekit/exercises/hints/CHAPTER.md`, each under `## exercise: h
 
 import io
 import re
+import time
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -29,13 +30,21 @@ class MistakeHint:
 
     def shown(self) -> str:
         """Return the example and what it has just printed; without a Ray that has room for its tasks, the example alone."""
-        import ray
-
-        if "import ray" in self.code:
-            free = ray.available_resources().get("CPU", 0) if ray.is_initialized() else 0
-            if free < 2:
-                return f"{self.code}\n# not run: it needs a Ray with two free CPUs"
+        if "import ray" in self.code and not _has_room():
+            return f"{self.code}\n# not run: it needs a Ray with two free CPUs"
         return f"{self.code}\n# prints here, just now:\n{printed(self.code)}"
+
+
+def _has_room() -> bool:
+    """Return whether a Ray runs with two free CPUs; what has just ended may hold them for a moment longer."""
+    import ray
+
+    until = time.monotonic() + 5
+    while ray.is_initialized() and time.monotonic() < until:
+        if ray.available_resources().get("CPU", 0) >= 2:
+            return True
+        time.sleep(0.2)
+    return False
 
 
 def printed(code: str) -> str:
