@@ -33,8 +33,8 @@ FAIL = """
 def fails():
     raise ValueError("nobody asked for this")
 
-ref = fails.remote()
-time.sleep(2)
+ref = fails.options(num_cpus=4).remote()
+ray.get(talk.options(num_cpus=4).remote(2))  # begins when the first gives its CPUs back; waiting for `ref` would be looking at it
 del ref
 time.sleep(2)
 """
