@@ -32,7 +32,7 @@ from ray.util import ActorPool, inspect_serializability
 
 from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, recorded
 from coursekit import review, solution
-from coursekit import actors, timeline, warm_up
+from coursekit import actors, timeline, track, warm_up
 from coursekit.given.ch03_actors import Player, Simulator, add_ones, bumpy, compute, draw_training
 from coursekit.given.ch03_actors import linear_data, pay, slope, span, squares
 
@@ -558,7 +558,7 @@ r"""
 This section compares two kinds of work that take equally long.
 `compute` adds up squares and keeps a core busy.
 `wait` sleeps, like an actor that waits for a disk, a robot, or a simulator on another machine.
-The same calls go to one, two, four, and eight actors.
+The same calls go to one, two, four, and eight actors, five times over, which takes most of a minute.
 
 **Predict:** at `compute`, how many times as fast as one actor are eight actors?
 Look at `os.cpu_count()` before you answer, and guess for `wait`, too.
@@ -611,7 +611,7 @@ def calls_per_second(kind, number):
     return calls / (time.perf_counter() - start)
 
 
-for _ in range(budget(5, 2)):
+for _ in track(range(budget(5, 2)), "rounds"):
     for number in numbers:
         for kind in kinds:
             rates[kind][number] = max(rates[kind][number], calls_per_second(kind, number))

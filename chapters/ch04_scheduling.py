@@ -811,9 +811,7 @@ The cell takes about half a minute.
 simulation = nap_task.options(resources={"simulator": 1})
 with autoscaler(cluster, settings) as decisions:
     launched = time.monotonic()
-    refs = [simulation.remote(budget(2, 1)) for _ in range(3)]
-    print(ray_status(until="'simulator': 1.0}: ").partition("Pending Demands:")[2])
-    history = follow(refs, launched)
+    history = follow([simulation.remote(budget(2, 1)) for _ in range(3)], launched)
     print(*decisions.lines(), sep="\n")
 
 # %% tags=["demo"]

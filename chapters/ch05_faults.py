@@ -31,7 +31,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, recorded
 from coursekit import review, solution
-from coursekit import timeline, warm_up
+from coursekit import timeline, track, warm_up
 from coursekit.given.ch05_faults import Diary, ask_nodes_every, kill_process_of, story, work, work_in_steps
 from coursekit.given.deaths import keep_news_of_deaths
 
@@ -257,14 +257,13 @@ It can't, because the progress was in the memory of a process that is gone.
 Here, the diary is a [checkpoint](../docs/glossary.md#checkpoint): progress written to a place that survives the process.
 
 The next cell kills both versions, each at several points of the work.
-Twenty parts of 0.05 s add up to one second.
+Twenty parts of 0.05 s add up to one second, and the cell takes about twenty.
 """
 
 # %% tags=["demo"]
 ways, stories = {"all again": work_task, "with a checkpoint": ray.remote(work_in_steps)}, {}
-for dies_after in budget([2, 6, 10, 14, 18], [18]):
+for dies_after in track(budget([2, 6, 10, 14, 18], [18]), "points of the work"):
     for name, way in ways.items():
-        print(f"dies after {dies_after}, {name}")
         warm_up(2)  # so that the second attempt doesn't wait for a process to start
         diary = Diary()
         ray.get(way.remote(diary, 20, dies_after))
@@ -707,6 +706,7 @@ r"""
 The gray gap was the time between a failure and the next attempt.
 Measure it on your machine for five kinds of failure: an exception that you retry in a loop, an exception that Ray retries (`retry_exceptions`), a dead process, a dead actor, and a dead node.
 `stumble` fails once and then works; its failure is an exception or the death of its process.
+Ten rounds take about half a minute.
 
 **Predict:** the process of a task dies, and another worker process is idle.
 How many seconds pass until the next attempt starts?
@@ -739,8 +739,7 @@ ways = {
 
 # %% tags=["demo"]
 gaps = {name: [] for name in ways}
-for attempt in range(budget(10, 1)):
-    print(f"round {attempt + 1}")
+for _ in track(range(budget(10, 1)), "rounds"):
     for name, launch in ways.items():
         warm_up(2)  # an idle process for the next attempt
         diary = Diary()

@@ -28,7 +28,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from scipy import stats
 
 from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
-from coursekit import share, solution
+from coursekit import share, solution, track
 from coursekit.given.ch12_env_runners import bar_of, flatten, kill_runner, side_by_side, who_runs
 from coursekit.given.rllib_configs import built
 
@@ -210,6 +210,7 @@ It samples its part of the batch while the other EnvRunners sample theirs.
 
 The next cell measures only the sampling, with one and with two remote EnvRunners, and with 1 and 16 environments in each.
 `side_by_side` sets the number of environments and returns a function that makes one EnvRunner sample, or both at once.
+The cell takes most of a minute.
 """
 
 # %% tags=["demo"]
@@ -217,7 +218,7 @@ sampling = {(0, envs): seconds_per_1000[envs][0] for envs in (1, 16)}
 steps = budget(2048, 128)
 with built(lake_config(500, runners=2, envs=1)) as [algo]:
     one_iteration(algo, side_by_side(algo, runners=2, envs=1, steps=steps))  # a warm-up
-    for runners, envs in [(1, 1), (2, 1), (1, 16), (2, 16)]:
+    for runners, envs in track([(1, 1), (2, 1), (1, 16), (2, 16)], "sampling"):
         times = [one_iteration(algo, side_by_side(algo, runners, envs, steps)) for _ in range(budget(3, 1))]
         sampling[runners, envs] = np.min(times, axis=0)[0] * 1000 / steps
 series = pandas.Series(sampling, name="seconds of sampling").rename_axis(["remote EnvRunners", "environments in each"])

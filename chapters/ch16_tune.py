@@ -32,7 +32,8 @@ from ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
 
 from coursekit import begin, budget, check, explain, hint, measured, passed, predict, progress, puzzle, quiz, review
 from coursekit import solution
-from coursekit.given.ch16_tune import Elsewhere, Network, after, ancestry, diary, digits, restored_table, running, small_ppo
+from coursekit.given.ch16_tune import Elsewhere, Network, after, ancestry, bar_of, diary, digits, restored_table
+from coursekit.given.ch16_tune import running, small_ppo
 from coursekit.given.nodes import add_nodes, small_cluster, stop
 
 begin("ch16_tune")
@@ -819,10 +820,11 @@ Full mode also tries 0.0005, trains for more iterations, and takes a minute or t
 
 # %% tags=["demo"]
 if passed("tune_ppo"):
-    values = budget([0.00005, 0.0005, 0.005], [0.00005, 0.005])
+    values, iterations = budget([0.00005, 0.0005, 0.005], [0.00005, 0.005]), budget(40, 4)
     at_once = []
     windy = small_ppo().environment("windy", env_config={"wind": 0.05})
-    learned = tune_ppo(windy, values, budget(40, 4), place / "ppo", [running(at_once)]).fit()
+    with bar_of(len(values) * iterations) as bar:
+        learned = tune_ppo(windy, values, iterations, place / "ppo", [running(at_once), bar]).fit()
     figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
     for result in learned:
         frame, rate = result.metrics_dataframe, result.config["lr"]

@@ -167,7 +167,7 @@ for ax, (name, (read_at, used_at)) in zip(axes, times.items(), strict=True):
     ax.set(title=f"{name}: {(read_at < used_at[0]).sum()} blocks read before the first use", xlabel="seconds")
 axes[0].set_ylabel("block")
 axes[0].invert_yaxis()
-axes[1].legend(frameon=False)
+axes[1].legend(frameon=False);
 # %% [markdown]
 r"""
 On the left, the orange and green marks move to the right together, about one block apart, because Ray Data fetches one batch ahead by default.

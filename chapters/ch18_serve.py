@@ -806,7 +806,7 @@ if passed("load_test"):
     axes.step(followed.seconds, followed.replicas, where="post", color="#7c3aed")
     on = followed.seconds[followed.load > 0]
     axes.axvspan(on.min(), on.max(), color="#d97706", alpha=0.2, label="under load")
-    axes.set(xlabel="seconds", ylabel="running replicas", ylim=(0, None))
+    axes.set(xlabel="seconds", ylabel="running replicas", ylim=(0, followed.replicas.max() + 1))
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_title("Serve adds replicas under load and removes them afterward")
     axes.legend()

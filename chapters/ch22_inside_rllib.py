@@ -453,8 +453,8 @@ Here are stacked observations, after a reset and after one step:
 
 # %% tags=["demo"]
 stacking = gymnasium.wrappers.FrameStackObservation(Blind(), 2)
-print(stacking.reset(seed=1)[0].round(3).tolist())
-print(stacking.step(1)[0].round(3).tolist())
+print(stacking.reset(seed=1)[0].round(3))
+print(stacking.step(1)[0].round(3))
 
 # %% [markdown]
 r"""
@@ -715,7 +715,7 @@ The correlation stays 1 if rewards are divided by 40, and it becomes −1 if the
 # %% tags=["demo"]
 if passed("diagnose") and passed("masked"):
     seen = transcript(colleague(courier(Scorer)))
-    display(pandas.Series(seen).to_frame("the colleague's"))
+    display(pandas.Series(seen).round(3).to_frame("the colleague's"))
     print("faults:", diagnose(seen))
     print("yours: ", diagnose(transcript(courier(Masked))))
 

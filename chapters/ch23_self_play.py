@@ -416,7 +416,7 @@ Here, an untrained player plays against itself:
 # %% tags=["demo"]
 figure, axes = plt.subplots(figsize=(4.2, 3.4), constrained_layout=True)
 untrained = new_player(seed=0)
-draw_board(one_game(untrained, untrained, seed=1), axes).set_title("An untrained player against itself, move by move")
+draw_board(one_game(untrained, untrained, seed=1), axes).set_title("An untrained player against itself, move by move");
 # %% [markdown]
 r"""
 ## A league is a list of references to past versions

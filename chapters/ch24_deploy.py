@@ -718,7 +718,7 @@ costs, waits = zip(*rows, strict=True)
 figure, axes = plt.subplots(figsize=(7, 3), constrained_layout=True)
 axes.plot(waits, costs, "o-", color="#64748b")
 for idle_timeout, wait, cost in zip(timeouts, waits, costs, strict=True):
-    axes.annotate(f"{idle_timeout} min", (wait, cost), xytext=(5, 5), textcoords="offset points")
+    axes.annotate(f"{idle_timeout} min", (wait, cost), xytext=(5, -14 if idle_timeout == 1 else 5), textcoords="offset points")
 axes.margins(x=0.12)
 axes.set(xlabel="mean minutes that a job waits for a node", ylabel="cost of the day", ylim=(0, 1.2 * costs[-1]))
 axes.set_title("A longer idle timeout costs more and saves waiting time")

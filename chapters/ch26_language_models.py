@@ -518,7 +518,7 @@ The optimizer updates only `model`, so `reference` stays as it was.
 
 # %% [markdown]
 r"""
-**Predict:** the training run below has 80 iterations (6 in quick mode) and takes about 20 seconds.
+**Predict:** the training run below has 60 iterations (6 in quick mode) and takes about 20 seconds.
 What percentage of 500 completions is correct afterward?
 """
 
@@ -528,7 +528,7 @@ predict("accuracy_after_grpo", ...)  # %
 # %% tags=["demo"]
 if passed("train_grpo"):
     start = time.perf_counter()
-    run = train_grpo(START, exact, seed=1, iterations=budget(full=80, quick=6))
+    run = train_grpo(START, exact, seed=1, iterations=budget(full=60, quick=6))
     print(f"{len(run['curve'])} iterations in {time.perf_counter() - start:.0f} s")
     print(f"largest lag, in versions: {max(point['lag'] for point in run['curve']):g}")
     display(measured("accuracy_after_grpo", 100 * accuracy(Transformer(run["weights"]))))

@@ -28,7 +28,7 @@ SHOWN = ["text/html", "image/svg+xml", "image/png", "text/plain"]  # the first t
 UNSAID = "You made no prediction."  # what `measured` answers where nobody predicts
 LONG = 20  # seconds on two cores: a cell that takes longer says so in the text above it, and shows how far it is
 SAYS_HOW_LONG = re.compile(r"\b(seconds?|\d+ s|minutes?)\b")
-BARS = ("track(", "compare_times(", "check(")  # a check says for itself what it waits for
+BARS = ("track(", "compare_times(", "check(", "bar_of(")  # a check says for itself what it waits for
 NO_CARD = {"begin(", "progress()", "predict("}  # what these show is of one learner
 
 
@@ -106,16 +106,22 @@ def demonstrations(notebook: NotebookNode) -> Iterator[NotebookNode]:
 
 
 def silent_waits(name: str, root: Path = ROOT) -> list[str]:
-    """Return a line for each cell that took longer than 20 s when its chapter was recorded and doesn't say so, or shows no bar."""
-    seconds, above, found = load(name, root).get("seconds", {}), "", []
+    """Return a line for each cell that took longer than 20 s when its chapter was recorded and doesn't say so, or shows no bar.
+
+    A function of the chapter that shows a bar counts as one.
+    """
+    seconds, above, bars, found = load(name, root).get("seconds", {}), "", BARS, []
     for cell in nbformat.read(root / f"solutions/{name}.ipynb", as_version=4).cells:
         if cell.cell_type == "markdown":
             above = cell.source
-        elif taken := seconds.get(cell.id):
+            continue
+        if "track(" in cell.source:
+            bars += tuple(f"{function}(" for function in re.findall(r"^def (\w+)", cell.source, re.MULTILINE))
+        if taken := seconds.get(cell.id):
             said = f"{name}: `{cell.source.splitlines()[0]}` took {taken} s"
             if not SAYS_HOW_LONG.search(above):
                 found.append(f"{said}: say in the text above how long it takes.")
-            if not any(bar in cell.source for bar in BARS):
+            if not any(bar in cell.source for bar in bars):
                 found.append(f"{said}: loop over `track(items, label)`.")
     return found
 

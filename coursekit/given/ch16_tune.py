@@ -19,6 +19,7 @@ from typing import Any, TypedDict
 import numpy as np
 import psutil
 
+from coursekit.basics.progress_bar import progress_bar
 from coursekit.ray_bridge import private
 from coursekit.ray_bridge.rendezvous import expect_ray
 
@@ -126,6 +127,20 @@ def running(counts: list[int]) -> Any:
             counts.append(sum(trial.status == "RUNNING" for trial in trials))
 
     return Running()
+
+
+@contextlib.contextmanager
+def bar_of(results: int) -> Iterator[Any]:
+    """Yield a callback for Tune that moves a bar on with each result that a trial reports, up to `results` of them."""
+    from ray import tune
+
+    with progress_bar(results, "training the trials") as step:
+
+        class Bar(tune.Callback):
+            def on_trial_result(self, iteration: int, trials: list, trial: Any, result: dict, **info: Any) -> None:
+                step()
+
+        yield Bar()
 
 
 def ancestry(rows: list[dict], folder: Path, trial: int) -> list[dict]:
