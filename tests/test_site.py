@@ -144,12 +144,14 @@ def test_no_cell_shows_what_a_call_of_matplotlib_returned(chapter):
         ("It trains twice, which takes about a minute.", "for _ in track(range(9), 'PPO'): train()", []),
         ("The check takes about 30 s.", 'check("train", train)', []),
         ("It trains twice.", "for _ in track(range(9), 'PPO'): train()", ["say in the text above how long it takes"]),
+        ("It takes a minute.", "trains()", []),
         ("It takes a minute.", "train()", ["loop over `track("]),
         ("It trains.", "train()", ["say in the text above how long it takes", "loop over `track("]),
     ],
 )
 def test_what_a_long_cell_lacks_is_named(text, code, missing, course):
-    cells = [new_markdown_cell(text), new_code_cell(code, id="long"), new_code_cell("train()", id="short")]
+    bar = new_code_cell("def trains():\n    for _ in track(range(9), 'PPO'):\n        train()")
+    cells = [bar, new_markdown_cell(text), new_code_cell(code, id="long"), new_code_cell("train()", id="short")]
     nbformat.write(new_notebook(cells=cells), course / f"solutions/{CHAPTER}.ipynb")
     recordings.recording(CHAPTER, course).write_text('{"seconds": {"long": 31}, "outputs": {}}')
     found = recordings.silent_waits(CHAPTER, course)

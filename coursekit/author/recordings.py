@@ -110,13 +110,13 @@ def silent_waits(name: str, root: Path = ROOT) -> list[str]:
 
     A function of the chapter that shows a bar counts as one.
     """
-    seconds, above, bars, found = load(name, root).get("seconds", {}), "", BARS, []
+    seconds, above, bars, found = load(name, root).get("seconds", {}), "", [*BARS], []
     for cell in nbformat.read(root / f"solutions/{name}.ipynb", as_version=4).cells:
         if cell.cell_type == "markdown":
             above = cell.source
             continue
         if "track(" in cell.source:
-            bars += tuple(f"{function}(" for function in re.findall(r"^def (\w+)", cell.source, re.MULTILINE))
+            bars += [f"{function}(" for function in re.findall(r"^def (\w+)", cell.source, re.MULTILINE)]
         if taken := seconds.get(cell.id):
             said = f"{name}: `{cell.source.splitlines()[0]}` took {taken} s"
             if not SAYS_HOW_LONG.search(above):
