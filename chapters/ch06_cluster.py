@@ -486,7 +486,7 @@ Write `submit_rest`, which submits one job.
 
 # %%
 def submit_rest(url, token, submission_id, entrypoint, runtime_env):
-    """Submit a job to the dashboard at `url` (http://host:port) over HTTP, and return the submission ID from its reply.
+    """Submit a job to the dashboard at `url` (http://host:port) over HTTP, and return the submission ID.
 
     Raise an exception if the dashboard refuses the request.
     """

@@ -258,11 +258,11 @@ r"""
 RLlib would train both without complaint, but the ratio of their times would mean nothing.
 A config has more than 250 settings, and each setting that you leave out has a default, which depends on the algorithm.
 So compare settings, not source code: `config.to_dict()` returns all of them, including the defaults.
-A setting that only one config has is a difference, too.
+A setting that only one config has is a difference, too, even if it's None.
 
 Write `unfair`, which takes two configs and the names of the settings that you compare.
 It returns the names of all other settings in which the configs differ.
-The check also passes `unfair` the default configs of PPO and APPO.
+The check also passes `unfair` the default configs of PPO and DQN.
 """
 
 

@@ -449,7 +449,7 @@ Three details matter:
 r"""
 Write `Diary`, a callback that logs two numbers for each episode that ends, and summarizes each by its mean:
 
-- `"arrived"` is 1 if the episode terminated, and 0 if it was truncated.
+- `"arrived"` is 1 if the episode terminated, even if the same step was truncated, too, and 0 otherwise.
 - `"steps_back"` is how many times the agent took action 0, a step to the left, **in the whole episode**.
 """
 

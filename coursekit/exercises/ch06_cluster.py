@@ -377,7 +377,7 @@ def pip_environment(answer: Answer, rng: Generator) -> None:
     """Request one version from one folder, and every node installs the same package, today and tomorrow."""
     package = f"robot{rng.integers(100, 999)}"
     first = int(rng.integers(1, 5))
-    versions = [f"{first}.{minor}" for minor in (0, 1)] + [f"{first + 1}.0"]
+    versions = [f"{first}.{minor}" for minor in (0, 1, 2)] + [f"{first + 1}.0"]
     wanted = versions[int(rng.integers(0, 2))]
     with answer.case(f"{package} {wanted}, where the folder has {', '.join(versions)}"):
         seen = answer.probe(given.installed, package, wanted, versions)

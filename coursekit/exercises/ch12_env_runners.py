@@ -28,7 +28,7 @@ SETTINGS: dict[str, list] = {  # two values of each, neither of them RLlib's def
 BATCH = "_train_batch_size_per_learner"  # its name in `to_dict`
 COMPARED = ("num_env_runners", "num_envs_per_env_runner")
 SAME = ("algorithm", "env", "hidden layers", "train_batch_size_per_learner")
-AGREE = ("gamma", "clip_param", BATCH)  # of PPO and APPO
+AGREE = ("gamma", "clip_param", "num_envs_per_env_runner")  # of PPO and DQN
 CLOCK = 0.003  # seconds by which two clocks of one machine may differ
 
 
@@ -54,10 +54,11 @@ def unfair(answer: Answer, rng: Generator) -> None:
             ):
                 got = answer.probe(given.two_configs, one, other, compared)
                 _judge_names(got, set(others), others.__contains__)
-    for first in ("PPO", "APPO"):  # `vf_clip_param` is PPO's alone, `broadcast_interval` is APPO's
-        with answer.case(f"the default configs of PPO and APPO, {first}'s first, compared=['clip_param']"):
+    must = {"num_epochs", "vf_clip_param", "n_step", "training_intensity"}  # the last two only DQN has, and one is None
+    for first in ("PPO", "DQN"):
+        with answer.case(f"the default configs of PPO and DQN, {first}'s first, compared=['clip_param']"):
             got = answer.probe(given.two_algorithms, first, ["clip_param"])
-            _judge_names(got, {"num_epochs", "vf_clip_param", "broadcast_interval"}, lambda name: name not in AGREE)
+            _judge_names(got, must, lambda name: name not in AGREE)
 
 
 def _judge_names(got: Any, must: set[str], may: Callable[[str], bool]) -> None:

@@ -205,7 +205,7 @@ def Diary(answer: Answer, rng: Generator) -> None:  # noqa: N802
     # Long: a real EnvRunner collects recorded episodes in chunks, and what it should report is computed beforehand.
     ends = rng.permutation(["terminated", "truncated"]).tolist()
     lengths = [9 + int(rng.integers(3)), 4, 5, 8]  # the first comes in three chunks
-    tape = _tape(rng, np.zeros(1), np.ones(1), lengths, [ends[0], ends[1], ends[0], "terminated"])
+    tape = _tape(rng, np.zeros(1), np.ones(1), lengths, [ends[0], ends[1], ends[0], "terminated and truncated"])
     for number, episode in enumerate(tape["episodes"]):
         wish = (rng.random((len(episode["rows"]), 1)) < 0.5).astype(np.float32)
         wish[:3] = [[0.0], [0.0], [float(number % 2)]]  # no two halves alike
@@ -239,7 +239,7 @@ def _judge_report(got: dict[str, float], want: list) -> None:
         expect(quiet, f"No episode ended, and you logged {got}. Log only in `on_episode_end`.")
         return
     means = {
-        "arrived": float(np.mean([end == "terminated" for end, _, _ in want])),
+        "arrived": float(np.mean(["terminated" in end for end, _, _ in want])),
         "steps_back": float(np.mean([back for _, back, _ in want])),
     }
     for name, mean in means.items():

@@ -239,6 +239,14 @@ def weights(answer: Answer, rng: Generator) -> None:
             "With the transitions in order, your weights were right; in another order, they aren't.",
             rtol=FLOAT32,
         )
+    whole = columns[2].round().astype(int)
+    with answer.case(f"the same episodes with rewards of type int64, gamma {gamma}, beta {beta}"):
+        expect_close(
+            answer(*columns[:2], whole, gamma, beta),
+            _weighted(_discounted(columns[0], whole, gamma), beta),
+            "With rewards that are floats, your weights were right; with integers, they aren't: a discounted sum of integers is seldom one.",
+            rtol=FLOAT32,
+        )
 
 
 def _columns(rng: Generator, lengths: list[int]) -> Columns:

@@ -58,6 +58,13 @@ def _call(stage: dict, method: str, worker: str, pid: int) -> dict:
     return {"name": f"{stage['name']}.{method}", "actor_id": worker, "worker_pid": pid, "state": "FINISHED"}
 
 
+def _one_more(calls: list[dict], stage: str) -> list[dict]:
+    """Return the calls and a short last one of an actor of this stage, which did nothing for a while before it."""
+    ended = max(call["ended"] for call in calls)
+    one = next(call for call in calls if call["kind"] == "actor_call" and call["name"].startswith(f"{stage}."))
+    return [*calls, one | {"started": ended + 3, "ended": ended + 3.01}]
+
+
 def _programs(rng: Generator) -> list[tuple[str, list[dict], str]]:
     """Return programs: what is special about each, its stages, and the class of its busiest actor."""
     names = [str(name) for name in rng.permutation(NAMES)]
@@ -95,7 +102,7 @@ def find_the_bottleneck(answer: Answer, rng: Generator) -> None:
     """A program can't finish before its busiest actor has done all of its calls, so that actor sets the pace."""
     # Long: the judge makes the records of four programs, call by call.
     for special, stages, slow in _programs(rng):
-        calls = _run(rng, stages, items=24)
+        calls = _one_more(_run(rng, stages, items=24), stages[0]["name"])
         sizes = ", ".join(f"{each['workers']} × {each['name']}" for each in stages)
         with answer.case(f"{len(calls)} records of a program with {sizes}: {special}"):
             got = answer(calls)
@@ -324,7 +331,7 @@ def _cluster(rng: Generator) -> tuple[list[dict], list[dict], int, int]:
         "large": {"CPU": cpus, "license": licenses},
         "small": {"CPU": cpus - 1, "camera": 1},
         "gpu": {"CPU": 1, "GPU": 2},
-        "dead": {"CPU": 1, "robot": 8},
+        "dead": {"CPU": cpus, "license": licenses, "robot": 8},  # it would have room
     }
     nodes = [{"id": ids[name], "alive": name != "dead", "resources": each} for name, each in resources.items()]
     holders = [

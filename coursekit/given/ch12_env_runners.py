@@ -97,11 +97,11 @@ def two_configs(unfair: Callable, one: dict, other: dict, compared: list[str]) -
 
 
 def two_algorithms(unfair: Callable, first: str, compared: list[str]) -> Any:
-    """Return what `unfair` returns for the defaults of PPO and APPO, the `first` of them first."""
-    from ray.rllib.algorithms.appo import APPOConfig
+    """Return what `unfair` returns for the defaults of PPO and DQN, the `first` of them first."""
+    from ray.rllib.algorithms.dqn import DQNConfig
     from ray.rllib.algorithms.ppo import PPOConfig
 
-    pair = [PPOConfig(), APPOConfig()]
+    pair = [PPOConfig(), DQNConfig()]
     return unfair(*(pair if first == "PPO" else pair[::-1]), compared)
 
 

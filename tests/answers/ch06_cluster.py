@@ -365,6 +365,11 @@ def at_least_this_version(package, version, folder):
     return {"pip": {"packages": [f"{package}>={version}"], "pip_install_options": _options(folder)}}
 
 
+@rejects("pip_environment", says="would install version")
+def any_compatible_release(package, version, folder):
+    return {"pip": {"packages": [f"{package}~={version}"], "pip_install_options": _options(folder)}}
+
+
 @rejects("pip_environment", says="from the internet")
 def looks_in_the_folder_and_on_the_internet(package, version, folder):
     return {"pip": {"packages": [f"{package}=={version}"], "pip_install_options": ["--find-links", folder]}}

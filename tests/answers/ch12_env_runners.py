@@ -38,6 +38,12 @@ def all_names(one, other):
 
 
 @rejects("unfair", says="doesn't contain")
+def a_missing_setting_counts_as_none(one, other, compared):
+    first, second = one.to_dict(), other.to_dict()
+    return {name for name in first | second if first.get(name) != second.get(name)} - set(compared)
+
+
+@rejects("unfair", says="doesn't contain")
 def without_private_names(one, other, compared):
     return {name for name in all_names(one, other) - set(compared) if not name.startswith("_")}
 

@@ -298,7 +298,7 @@ class CountsAtEveryStep(RLlibCallback):
         self.back[episode.id_] = self.back.get(episode.id_, 0) + (episode.get_actions(-1) == 0)
 
     def on_episode_end(self, *, episode, metrics_logger, **kwargs):
-        metrics_logger.log_value("arrived", float(not episode.is_truncated), reduce="mean")
+        metrics_logger.log_value("arrived", float(episode.is_terminated), reduce="mean")
         metrics_logger.log_value("steps_back", int(self.back.pop(episode.id_, 0)), reduce="mean")
 
 
@@ -340,6 +340,14 @@ class LeavesOutTheLastChunk(Writes):
 class LogsSums(Writes):
     def log(self, logger, name, value):
         logger.log_value(name, value, reduce="sum")
+
+
+@rejects("Diary", says='"arrived"')
+class ArrivedUnlessTruncated(RLlibCallback):
+    def on_episode_end(self, *, episode, prev_episode_chunks, metrics_logger, **kwargs):
+        back = sum(int(np.sum(np.asarray(each.get_actions()) == 0)) for each in [*prev_episode_chunks, episode])
+        metrics_logger.log_value("arrived", float(not episode.is_truncated), reduce="mean")
+        metrics_logger.log_value("steps_back", back, reduce="mean")
 
 
 @rejects("Diary", says='"steps_back"')

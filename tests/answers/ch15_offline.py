@@ -335,6 +335,15 @@ def with_pandas(eps_ids, t, rewards, gamma, beta):
     return exponential(togo.to_numpy(), beta)
 
 
+@rejects("weights", says="with integers, they aren't")
+def returns_of_the_type_of_the_rewards(eps_ids, t, rewards, gamma, beta):
+    togo, after = np.zeros_like(rewards), {}
+    for row in np.argsort(-t):
+        after[eps_ids[row]] = togo[row] = rewards[row] + gamma * after.get(eps_ids[row], 0.0)
+    weight = np.exp(beta * (togo - togo.mean()) / togo.std())
+    return weight / weight.mean()
+
+
 @rejects("weights")
 def forgets_to_discount(eps_ids, t, rewards, gamma, beta):
     return exponential(togo_of(eps_ids, t, rewards, 1.0), beta)

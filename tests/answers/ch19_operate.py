@@ -34,6 +34,13 @@ def by_process(calls):
     return table.groupby(["stage", "worker_pid"])["seconds"].sum().idxmax()[0]
 
 
+@rejects("find_the_bottleneck", says="the busiest actor")
+def from_the_first_call_to_the_last(calls):
+    table = pandas.DataFrame(calls_only(calls))
+    spans = table.groupby("actor_id").agg(name=("name", "first"), begin=("started", "min"), end=("ended", "max"))
+    return class_of(spans.loc[(spans["end"] - spans["begin"]).idxmax()])
+
+
 @rejects("find_the_bottleneck")
 def averages_the_actors_of_a_stage(calls):
     totals, actors = defaultdict(float), defaultdict(set)
@@ -452,6 +459,12 @@ def adds_up_the_nodes(tasks, nodes, holders):
 @rejects("explain_pending")
 def counts_dead_nodes(tasks, nodes, holders):
     return report(tasks, nodes, holders, alive=False)
+
+
+@rejects("explain_pending")
+def finds_room_on_dead_nodes(tasks, nodes, holders):
+    live, all_of_them = report(tasks, nodes, holders), report(tasks, nodes, holders, alive=False)
+    return {name: all_of_them[name] if word == "locked" else word for name, word in live.items()}
 
 
 @rejects("explain_pending")
