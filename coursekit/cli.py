@@ -214,6 +214,41 @@ def bill(
             print(row)
 
 
+@command("translate de ch00_start interface", WRITE)
+def translate(
+    language: Annotated[str, Argument(help="The language's two letters: de for German, zh for Chinese.")] = "",
+    names: Annotated[
+        list[str] | None, Argument(help="Chapters, `interface`, or `pages`. Default: everything there is to translate.")
+    ] = None,
+    check: Annotated[
+        bool, Option("--check", help="Write nothing, and fail if a translation lacks a placeholder, code, or a link.")
+    ] = False,
+    status: Annotated[
+        bool, Option("--status", help="Show how much is translated, and how much has changed since.")
+    ] = False,
+) -> None:
+    """Bring the files of a translation in locale/ up to the English text, and mark as fuzzy what has changed."""
+    from rich import print as show
+
+    from coursekit.author import translation_files
+
+    if status:
+        show(translation_files.status())
+        return
+    if check:
+        found = [
+            line
+            for path in sorted(ROOT.glob(f"locale/{language or '*'}/*.po"))
+            for line in translation_files.problems(path)
+        ]
+        if found:
+            raise CommandError("\n".join(found))
+        print("Every translation has its placeholders, code, and links.")
+        return
+    for path in translation_files.update(language, names or []):
+        print(path.relative_to(ROOT))
+
+
 @command("slides ch01_tasks --run", TEACH)
 def slides(
     name: ChapterName,

@@ -18,7 +18,7 @@ from coursekit.machine.facts import Facts, port_is_free
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = ["build", "lab", "update", "doctor", "progress", "chapter", "slides", "grade", "report", "class", "release"]
-COMMANDS += ["collect", "grades", "similar"]
+COMMANDS += ["collect", "grades", "similar", "translate"]
 
 pytestmark = pytest.mark.slow  # most start the command line as a user does
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 BESIDE_WORK = ("CHANGELOG.md", "README.md", "docs", "img", "notebooks", "pyproject.toml")
-IN_WHEEL = (*BESIDE_WORK, "solutions")
+IN_WHEEL = (*BESIDE_WORK, "locale", "solutions")
 IN_ZIP = {
     *BESIDE_WORK,
     ".devcontainer",
@@ -19,6 +19,7 @@ IN_ZIP = {
     "constraints.txt",
     "coursekit",
     "environment.yml",
+    "locale",
     "scripts",
     "setup.py",
 }

@@ -1,0 +1,159 @@
+"""What there is to translate: the texts of a chapter, of the interface, and of the pages, each with the context that a lookup needs."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from coursekit.basics.errors import CommandError, chapter_names
+from coursekit.basics.markdown_blocks import PLACEHOLDER, blocks, has_words
+from coursekit.basics.paths import ROOT
+from coursekit.basics.syntax import parse
+from coursekit.basics.translations import INTERFACE, context_of
+from coursekit.judging import message_ids, quiz_text
+from coursekit.learner.mistake_hints import ENTRY
+
+PAGES = "pages"
+LEARNERS_PAGES = ("README.md", *(f"docs/{name}.md" for name in ("setup", "glossary", "old_names", "capstone")))
+LEARNERS_PAGES += ("docs/untaught.md", "docs/handout.md", "site/en/index.md", "site/en/exercises.md")
+# Whose sentences a learner reads; a sentence is found by its look until the program asks for its translation itself.
+SPEAKING = ("cli.py", "author/build.py", "basics/cards.py", "basics/progress_bar.py")
+SPEAKING += ("judging/result.py", "judging/expect.py", "learner/**/*.py", "machine/*.py")
+PICTURE_TEXT = re.compile(r'(?<=aria-label=")[^"]+|(?<=>)(?:[^<>]|</?tspan[^>]*>)+(?=</text>)')
+_SENTENCE = re.compile(r"[A-Z`{*][^<\\]*|[^<\\]+[.:?!]")
+_BESIDE_VALUES = re.compile(r"(?:^|[ (·])[A-Za-z]{2,}[ .,:;?!)]|[ ·][a-z]{2,}$")
+_TWO_WORDS = re.compile(r"[A-Za-z']{2,}[,:;]? [A-Za-z`]")
+
+
+class Text(NamedTuple):
+    """A text, and where it stands."""
+
+    context: str
+    source: str
+    note: str = ""  # for the translator
+
+
+def names(root: Path = ROOT) -> list[str]:
+    """Return what has a file of translations: each chapter, the interface, and the pages."""
+    return [*chapter_names(root), INTERFACE, PAGES]
+
+
+def texts(name: str, root: Path = ROOT) -> list[Text]:
+    """Return the texts of a chapter, of `interface` or of `pages`, in the source's order; equal ones in one context are one."""
+    sources = {INTERFACE: _interface, PAGES: _pages}
+    if name not in names(root):
+        raise CommandError(f"There is nothing to translate named {name!r}. There are: {', '.join(names(root))}.")
+    found = sources[name](root) if name in sources else _chapter(name, root)
+    return list({(text.context, text.source): text for text in found if has_words(text.source)}.values())
+
+
+def _chapter(name: str, root: Path) -> Iterator[Text]:
+    import jupytext
+
+    for cell in jupytext.read(root / f"chapters/{name}.py", fmt="py:percent").cells:
+        if cell.cell_type == "markdown":
+            yield from _markdown(cell.source, place_of(cell.metadata.get("tags", [])))
+    yield from _checks(root / f"coursekit/exercises/{name}.py")
+    hints = root / f"coursekit/exercises/hints/{name}.md"
+    for entry in ENTRY.finditer(hints.read_text(encoding="utf-8")) if hints.exists() else []:
+        yield from _markdown(entry["text"].strip(), f"mistake {entry['exercise']}", entry["begins"])
+    yield from _pictures(root, f"{name[:4]}_*.svg")
+
+
+def place_of(tags: list[str]) -> str:
+    """Return in which place the blocks of a cell stand: "notes", "solution", or "", the text itself."""
+    return next((tag for tag in tags if tag in ("notes", "solution")), "")
+
+
+def _markdown(source: str, place: str, note: str = "") -> Iterator[Text]:
+    for block in blocks(source):
+        if block.kind:
+            yield Text(context_of(block, place), block.text, note)
+
+
+def _checks(path: Path) -> Iterator[Text]:
+    """Yield what a module of checks says: hints, ideas, messages, and questions."""
+    questions, said = quiz_text.read(path), message_ids.literals_of(str(path))
+    for node in parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            yield from _of_exercise(node)
+        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+        for line in range(first, (node.end_lineno or first) + 1):
+            for literal in said.get(line, []):
+                yield Text(
+                    f"message {message_ids.id_of(literal.template)}", literal.template, getattr(node, "name", "")
+                )
+        match node:
+            case ast.Expr(ast.Call(ast.Name("question"), [ast.Constant(str(name)), *_])):
+                yield from _question(name, questions[name])
+
+
+def _of_exercise(function: ast.FunctionDef) -> Iterator[Text]:
+    """Yield the hints of an exercise, and the idea that comes with its solution."""
+    for call in function.decorator_list:
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "exercise":
+            declared = {each.arg: each.value for each in call.keywords}
+            for hint in ast.literal_eval(declared["hints"]):
+                yield from _markdown(hint, f"hint {function.name}")
+            yield from _markdown(ast.get_docstring(function) or "", f"idea {function.name}")
+
+
+def _question(name: str, question: quiz_text.Question) -> Iterator[Text]:
+    asked, options, _ = question
+    yield from _markdown(asked, f"quiz {name}")
+    for letter, (option, reply) in options.items():
+        yield Text(f"quiz {name} {letter}", option)
+        yield Text(f"quiz {name} {letter} reply", reply)
+
+
+def _pictures(root: Path, pattern: str) -> Iterator[Text]:
+    """Yield what stands in diagrams, as it stands in their XML."""
+    for path in sorted(root.glob(f"img/{pattern}")):
+        for found in PICTURE_TEXT.findall(path.read_text(encoding="utf-8")):
+            yield Text(f"picture {path.stem}", found)
+
+
+def _pages(root: Path) -> Iterator[Text]:
+    for page in LEARNERS_PAGES:
+        yield from _markdown((root / page).read_text(encoding="utf-8"), page)
+    yield from _pictures(root, "learners_map.svg")
+
+
+def _interface(root: Path) -> Iterator[Text]:
+    for kind, template in message_ids.FRAMEWORK.items():
+        yield Text(f"message {kind}", template)
+    for path in sorted(root.glob("coursekit/exercises/_*.py")):
+        if path.stem != "_template":
+            yield from _checks(path)
+    for pattern in SPEAKING:
+        for path in sorted(root.glob(f"coursekit/{pattern}")):
+            yield from _sentences(path, root)
+    for key, text in tomllib.loads((root / "site/en/texts.toml").read_text(encoding="utf-8")).items():
+        if key != "language":
+            yield Text(f"site {key}", text)
+
+
+def _sentences(path: Path, root: Path) -> Iterator[Text]:
+    """Yield what a program's strings say to its user, found by their look, and the help of its commands."""
+    place = str(path.relative_to(root / "coursekit").with_suffix(""))
+    for said in _strings(parse(path.read_text(encoding="utf-8"))):
+        if _SENTENCE.fullmatch(said) and (_TWO_WORDS if "{" not in said else _BESIDE_VALUES).search(
+            PLACEHOLDER.sub("0", said)
+        ):
+            yield Text(place, said)
+
+
+def _strings(node: ast.AST) -> Iterator[str]:
+    """Yield the strings and f-strings below a node, in order, without docstrings, patterns, and what only authors read."""
+    match node:
+        case ast.FunctionDef(decorator_list=[ast.Call(ast.Name("command")), *_]):
+            yield ast.get_docstring(node) or ""
+        case ast.Expr(ast.Constant()) | ast.Call(ast.Attribute(ast.Name("re"))) | ast.Call(ast.Name("AuthorError")):
+            return
+    if literal := message_ids.literal_of(node):  # type: ignore[arg-type]
+        yield literal.template
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _strings(child)

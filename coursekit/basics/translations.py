@@ -1,0 +1,84 @@
+"""What translators wrote, in `locale/de/ch01_tasks.po`: for each text its translation, or the English where none fits."""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import polib
+
+from coursekit.basics.errors import CommandError
+from coursekit.basics.markdown_blocks import Block, rebuilt
+from coursekit.basics.paths import ROOT
+
+SOURCE = "en"
+INTERFACE = "interface"  # the file of what several chapters say, and the course itself
+_PLACE = re.compile(r"\{(([^{}!:]+)(!r)?[^{}]*)\}")
+
+
+class Shown(NamedTuple):
+    """A text to show; `stale` where it is the English, because nobody has translated it as it is now."""
+
+    text: str
+    stale: bool
+
+
+class Translations:
+    """The texts of one language: `lookup(context, source)`."""
+
+    def __init__(self, language: str, entries: Iterable[polib.POEntry]):
+        self._is_source = language == SOURCE
+        self._texts = {(each.msgctxt, each.msgid): each.msgstr for each in entries if each.translated()}
+        self._by_context = {context: text for (context, _), text in self._texts.items()}
+
+    def __call__(self, context: str, source: str) -> Shown:
+        """Return the translation of a text that stands in this context."""
+        translation = self._texts.get((context, source))
+        return Shown(translation or source, translation is None and not self._is_source)
+
+    def block(self, block: Block, place: str = "") -> Shown:
+        """Return the translation of a block of Markdown; `place` as in `context_of`."""
+        return self(context_of(block, place), block.text)
+
+    def markdown(self, source: str, place: str = "", mark: str = "") -> str:
+        """Return a whole Markdown text, block by block, each stale one with `mark` behind it."""
+
+        def say(block: Block) -> str:
+            text, stale = self.block(block, place)
+            return text + mark if stale else text
+
+        return rebuilt(source, say)
+
+    def message(self, message_id: str, values: Mapping[str, str], text: str) -> Shown:
+        """Return a check's message, of which `text` is the English, with the values of its placeholders."""
+        template = self._by_context.get(f"message {message_id}")
+        template = template or self._by_context.get(f"message {message_id.rpartition('-')[0]}")  # crashed-KeyError
+        if template is None:
+            return Shown(text, not self._is_source)
+
+        def value(place: re.Match[str]) -> str:
+            written, name, as_code = place.groups()
+            plain = values.get(name, place[0])
+            return values.get(written, repr(plain) if as_code else plain)
+
+        return Shown(_PLACE.sub(value, template), False)
+
+
+def context_of(block: Block, place: str = "") -> str:
+    """Return where a block of Markdown stands: in `place`, such as "hint parallel_map", or as its kind in the text itself."""
+    return place or block.kind
+
+
+@cache
+def translated(chapter: str, language: str, root: Path = ROOT) -> Translations:
+    """Return the lookup for a chapter's texts and those of the interface; raises CommandError for an unknown language."""
+    if language not in (known := [SOURCE, *languages(root)]):
+        raise CommandError(f"There is no translation into {language!r}. There are: {', '.join(known)}.")
+    files = [root / f"locale/{language}/{name}.po" for name in (INTERFACE, chapter)]
+    return Translations(language, [entry for file in files if file.exists() for entry in polib.pofile(str(file))])
+
+
+def languages(root: Path = ROOT) -> list[str]:
+    """Return the languages that have a folder in locale/."""
+    return sorted({path.parent.name for path in root.glob("locale/*/*.po")})
