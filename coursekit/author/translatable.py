@@ -37,7 +37,9 @@ class Text(NamedTuple):
 
 def names(root: Path = ROOT) -> list[str]:
     """Return what has a file of translations: each chapter, the interface, and the pages."""
-    return [*chapter_names(root), INTERFACE, PAGES]
+    if not (chapters := chapter_names(root)):
+        raise CommandError(f"There are no chapters in {root}: clone the course, and translate it there.")
+    return [*chapters, INTERFACE, PAGES]
 
 
 def texts(name: str, root: Path = ROOT) -> list[Text]:

@@ -14,6 +14,7 @@ CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 _FORMULA = re.compile(r"\$\$.+?\$\$|(?<![\\$\w])\$(?![ $])[^$\n]+?(?<! )\$(?!\d)")
 _LINK = re.compile(r"(?<=\]\()[^()\s]+(?:\([^()\s]*\)[^()\s]*)*|(?<=<)https?://[^>\s]+")
 _WORD = re.compile(r"[^\W\d_]{2}")
+_TAG = re.compile(r"</?[a-z]+>")
 PLACEHOLDER = re.compile(r"\{[^{}]+\}")
 
 
@@ -73,8 +74,8 @@ def _continues(block: Block, line: Block) -> bool:
 
 
 def has_words(text: str) -> bool:
-    """Return whether there is something to translate beside code, formulas, addresses and values."""
-    for known in (CODE, _FORMULA, _LINK, PLACEHOLDER):
+    """Return whether there is something to translate beside code, formulas, addresses, tags and values."""
+    for known in (CODE, _FORMULA, _LINK, _TAG, PLACEHOLDER):
         text = known.sub("0", text)
     return _WORD.search(text) is not None
 
