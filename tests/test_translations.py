@@ -264,7 +264,7 @@ def test_no_translation_of_the_course_is_broken():
 def test_an_unknown_language_or_chapter_is_refused_with_those_that_there_are(course):
     with pytest.raises(CommandError, match="no translation into 'fr'. There are: en, de"):
         translated("ch00_start", "fr", course)
-    with pytest.raises(CommandError, match="no language to translate into. For German: coursekit translate de"):
+    with pytest.raises(CommandError, match="two letters, not .ch00_start.. For German: coursekit translate de"):
         translation_files.update("ch00_start", [], course)
     with pytest.raises(CommandError, match="named 'ch99'. There are: ch00_start, interface, pages"):
         translation_files.update("de", ["ch99"], course)

@@ -22,7 +22,9 @@ VALUES_IN = ("message", "site", INTERFACE)  # what has `{placeholders}`: context
 def update(language: str, wanted: list[str], root: Path = ROOT) -> list[Path]:
     """Bring these files of a language up to the English, all without names, and return those that changed."""
     if not (len(language) == 2 and language.isascii() and language.islower()) or language == SOURCE:
-        raise CommandError(f"{language!r} is no language to translate into. For German: coursekit translate de")
+        raise CommandError(
+            f"Name the language by its two letters, not {language!r}. For German: coursekit translate de"
+        )
     changed = []
     for name, entries in [(name, texts(name, root)) for name in wanted or names(root)]:
         path = root / f"locale/{language}/{name}.po"
