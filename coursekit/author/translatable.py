@@ -16,10 +16,13 @@ from coursekit.judging import message_ids, quiz_text
 from coursekit.learner.mistake_hints import ENTRY
 
 PAGES = "pages"
-LEARNERS_PAGES = ("README.md", *(f"docs/{name}.md" for name in ("setup", "glossary", "old_names", "capstone")))
+LEARNERS_PAGES: tuple[str, ...] = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ("setup", "glossary", "old_names", "capstone")),
+)
 LEARNERS_PAGES += ("docs/untaught.md", "docs/handout.md", "site/en/index.md", "site/en/exercises.md")
 # Whose sentences a learner reads; a sentence is found by its look until the program asks for its translation itself.
-SPEAKING = ("cli.py", "author/build.py", "basics/cards.py", "basics/progress_bar.py")
+SPEAKING: tuple[str, ...] = ("cli.py", "author/build.py", "basics/cards.py", "basics/progress_bar.py")
 SPEAKING += ("judging/result.py", "judging/expect.py", "learner/**/*.py", "machine/*.py")
 PICTURE_TEXT = re.compile(r'(?<=aria-label=")[^"]+|(?<=>)(?:[^<>]|</?tspan[^>]*>)+(?=</text>)')
 _SENTENCE = re.compile(r"[A-Z`{*][^<\\]*|[^<\\]+[.:?!]")
