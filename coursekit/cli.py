@@ -105,6 +105,12 @@ def build(
 @command("lab --port 8890 --no-browser", LEARN, context_settings={"ignore_unknown_options": True})
 def lab(
     port: Annotated[int | None, Option(help="The port. Default: 8888, or the next free one.")] = None,
+    language: Annotated[
+        str,
+        Option(
+            "--in", help="The language of your notebooks, such as de for German. Default: the last one that you chose."
+        ),
+    ] = "",
     jupyter_arguments: Annotated[
         list[str] | None, Argument(help="Options for JupyterLab, such as --ip=0.0.0.0.")
     ] = None,
@@ -114,11 +120,23 @@ def lab(
     from coursekit.machine import copies, doctor, facts
     from coursekit.machine import lab as jupyter
     from coursekit.machine.learners_folder import learners_folder, link_to_course
+    from coursekit.machine.update import speak
 
     found, folder = facts.gather(), link_to_course(learners_folder())
     print(doctor.examine(found).text(only_what_matters=True))
     where = f"The course is in {folder}." if folder != ROOT else ""
-    for note in filter(None, [where, copies.added(copies.fill(folder)), copies.behind(folder), others_than_tested()]):
+    spoken = speak(folder, language)
+    for note in filter(
+        None,
+        [
+            where,
+            *spoken.lines,
+            *spoken.problems,
+            copies.added(copies.fill(folder)),
+            copies.behind(folder),
+            others_than_tested(),
+        ],
+    ):
         print(note, flush=True)
     jupyter.start(found, port, jupyter_arguments or [], folder)
 

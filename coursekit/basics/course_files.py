@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-BESIDE_WORK = ("CHANGELOG.md", "README.md", "docs", "img", "notebooks", "pyproject.toml")
-IN_WHEEL = (*BESIDE_WORK, "locale", "solutions")
+BESIDE_WORK = ("CHANGELOG.md", "README.md", "docs", "img", "locale", "notebooks", "pyproject.toml")
+IN_WHEEL = (*BESIDE_WORK, "solutions")
 IN_ZIP = {
     *BESIDE_WORK,
     ".devcontainer",
@@ -19,7 +19,6 @@ IN_ZIP = {
     "constraints.txt",
     "coursekit",
     "environment.yml",
-    "locale",
     "scripts",
     "setup.py",
 }

@@ -46,7 +46,8 @@ class Translations:
 
         def say(block: Block) -> str:
             text, stale = self.block(block, place)
-            return text + mark if stale else text
+            end = len(text) - text.endswith("|")  # a row's last bar stays its last
+            return text[:end] + mark + text[end:] if stale else text
 
         return rebuilt(source, say)
 
@@ -73,10 +74,16 @@ def context_of(block: Block, place: str = "") -> str:
 @cache
 def translated(chapter: str, language: str, root: Path = ROOT) -> Translations:
     """Return the lookup for a chapter's texts and those of the interface; raises CommandError for an unknown language."""
-    if language not in (known := [SOURCE, *languages(root)]):
-        raise CommandError(f"There is no translation into {language!r}. There are: {', '.join(known)}.")
+    existing_language(language, root)
     files = [root / f"locale/{language}/{name}.po" for name in (INTERFACE, chapter)]
     return Translations(language, [entry for file in files if file.exists() for entry in polib.pofile(str(file))])
+
+
+def existing_language(language: str, root: Path = ROOT) -> str:
+    """Return a language that the course has; raises CommandError for another."""
+    if language not in (known := [SOURCE, *languages(root)]):
+        raise CommandError(f"There is no translation into {language!r}. There are: {', '.join(known)}.")
+    return language
 
 
 def languages(root: Path = ROOT) -> list[str]:

@@ -20,6 +20,8 @@ from coursekit.basics.cells import PREDICT, content_digest, prediction
 from coursekit.basics.errors import CommandError
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT, typed
+from coursekit.basics.translations import SOURCE
+from coursekit.machine.course_text import chosen, in_language
 
 UNKNOWN = "unknown"
 NOT_A_NOTEBOOK = (ValueError, KeyError, TypeError, AttributeError, RecursionError, nbformat.ValidationError)
@@ -53,6 +55,11 @@ def original(root: Path, name: str) -> Path:
     return root / "work" / ".course" / f"{name}.ipynb"
 
 
+def published(root: Path, name: str) -> Path:
+    """Return where the course's notebook of a chapter lies, in English."""
+    return root / "notebooks" / f"{name}.ipynb"
+
+
 def chapters(root: Path) -> list[str]:
     """Return the names of the chapters that the course has."""
     return sorted(path.stem for path in (root / "notebooks").glob("ch*.ipynb"))
@@ -79,9 +86,10 @@ def fill(root: Path = ROOT) -> list[str]:
     with writing(root):
         missing = [name for name in chapters(root) if not work(root, name).exists()]
         for name in missing:
-            notebook = read(root / "notebooks" / f"{name}.ipynb")
+            notebook = read(published(root, name))
             keep_original(root, name, notebook)
-            write_whole(work(root, name), (root / "notebooks" / f"{name}.ipynb").read_bytes())
+            notebook.cells = in_language(notebook.cells, name, chosen(root), root)
+            write_whole(work(root, name), text_of(notebook))
     return missing
 
 
@@ -97,7 +105,7 @@ def behind(root: Path = ROOT) -> str:
     """Return what to tell a learner whose copies were made from another text than the course's, "" for one whose were not."""
     if others := other_versions(root):
         found = f"Your notebooks in work/ have version {', '.join(others)}, and the course is at {course_version(root)}"
-    elif names := [name for name in copied(root) if not _is_current(root, name)]:
+    elif names := [name for name in copied(root) if not is_current(root, name)]:
         found = f"The course's text has changed since you got your {plural(len(names), 'notebook')} {', '.join(names)}"
     else:
         return ""
@@ -105,12 +113,14 @@ def behind(root: Path = ROOT) -> str:
     return f"{found}: {by} brings them up to date, and keeps everything that you wrote."
 
 
-def _is_current(root: Path, name: str) -> bool:
+def is_current(root: Path, name: str) -> bool:
     """Return whether the learner's copy was made from the text that the course has now; what cannot be read is not."""
-    paths = original(root, name), root / "notebooks" / f"{name}.ipynb"
+    paths, language = (original(root, name), published(root, name)), chosen(root)
     try:
         old, new = (json.loads(path.read_text(encoding="utf-8"))["cells"] for path in paths)
-        return old == new or read(paths[0]).cells == as_built(read(paths[1]).cells)
+        if old == new and language == SOURCE:
+            return True
+        return read(paths[0]).cells == in_language(as_built(read(paths[1]).cells), name, language, root)
     except (OSError, Unreadable, *NOT_A_NOTEBOOK):
         return False
 
@@ -130,9 +140,9 @@ def version(root: Path, name: str) -> str:
 
 
 def keep_original(root: Path, name: str, notebook: NotebookNode) -> None:
-    """Remember a chapter as it comes from this version of the course."""
+    """Remember a chapter as it comes from this version of the course, in the learner's language."""
     kept = nbformat.from_dict(notebook)
-    kept.cells = as_built(kept.cells)
+    kept.cells = in_language(as_built(kept.cells), name, chosen(root), root)
     kept.metadata["coursekit"] = {"version": course_version(root)}
     write_whole(original(root, name), text_of(kept))
 

@@ -166,7 +166,10 @@ class Merge:
             return home[1] not in self.carried[home[0]].instead and (home == old or not self._answered(home))
         cell, here = self.chapters[home[0]].new[home[1]], self.chapters[old[0]]
         locked = cell.metadata.get("nbgrader", {}).get("locked", False)
-        return not locked and cell.source == here.written_by_the_course(old[1]).source
+        written = here.written_by_the_course(old[1])
+        return not locked and (
+            cell.source == written.source or cell.id == written.id
+        )  # in another language, the id stays
 
     def _answered(self, home: Place) -> bool:
         """Return whether the learner has an answer of another text in a place."""

@@ -15,9 +15,11 @@ from coursekit.basics.cards import plural
 from coursekit.basics.cells import PREDICT
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
+from coursekit.basics.translations import languages
 from coursekit.learner.overview import overview
 from coursekit.machine import copies
-from coursekit.machine.merge import ANSWER, Carried, Chapter, Merge, by_name, source_of
+from coursekit.machine.course_text import choose, chosen, in_language
+from coursekit.machine.merge import ANSWER, Carried, Chapter, Merge, by_name, name_of, source_of
 
 RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook from Disk, then run it from the top."
 
@@ -32,13 +34,18 @@ class Report:
 
 @dataclass
 class Copy:
-    """A chapter's notebooks: the original, the learner's, the course's; an empty one where there is none."""
+    """A chapter's notebooks: the original, the learner's, the course's; an empty one where there is none.
+
+    `new` is in the learner's language, and so is `built`, its cells as the course wrote them; `published` is English.
+    """
 
     name: str
     version: str
     original: NotebookNode
     mine: NotebookNode
     new: NotebookNode
+    built: list[NotebookNode]
+    published: NotebookNode
 
     def chapter(self) -> Chapter:
         """Return the chapter for a merge."""
@@ -46,11 +53,19 @@ class Copy:
 
     def is_current(self) -> bool:
         """Return whether the course's text in the copy is that of the course, apart from what somebody has edited in notebooks/."""
-        return self.original.cells == copies.as_built(self.new.cells)
+        return self.original.cells == self.built
 
     def is_untouched(self) -> bool:
         """Return whether the learner has written and run nothing."""
         return _shown(self.mine) == _shown(self.original)
+
+
+def speak(root: Path, language: str) -> Report:
+    """Bring the learner's copies into a language, and to the version of the course, unless they are in that language already."""
+    if not language or language == chosen(root):
+        return Report()
+    choose(root, language)
+    return update(root)
 
 
 def update(root: Path = ROOT) -> Report:
@@ -67,8 +82,8 @@ def update(root: Path = ROOT) -> Report:
         for copy in found.values():
             if not copy.new.cells:
                 copies.original(root, copy.name).unlink(missing_ok=True)
-            elif copy.version != here or not copy.is_current():
-                copies.keep_original(root, copy.name, copy.new)
+            elif copy.version != here or not copies.is_current(root, copy.name):
+                copies.keep_original(root, copy.name, copy.published)
     if not (others or report.lines or report.problems):
         return Report([f"Your notebooks already have the course's text, version {here}, so there is nothing to do."])
     if others:
@@ -96,12 +111,32 @@ def _copy(root: Path, name: str) -> Copy:
     except copies.Unreadable:
         original = nbformat.v4.new_notebook()
     # What the course once wrote is not the learner's, also where its original was lost, or an old copy brought back by hand.
-    known = by_name(original.cells)
-    for old, cell in by_name(copies.as_built(mine.cells)).items():
+    published, known = _read(copies.published(root, name)), by_name(original.cells)
+    built = copies.as_built(published.cells)
+    for old, cell in by_name(copies.as_built(mine.cells) + _translated(mine.cells, built, name, root)).items():
         if old not in known or cell.source != known[old].source:
             known[old] = cell
     original.cells = list(known.values())
-    return Copy(name, copies.version(root, name), original, mine, _read(root / "notebooks" / f"{name}.ipynb"))
+    new, built = (in_language(cells, name, chosen(root), root) for cells in (published.cells, built))
+    return Copy(
+        name,
+        copies.version(root, name),
+        original,
+        mine,
+        new=NotebookNode(published | {"cells": new}),
+        built=built,
+        published=published,
+    )
+
+
+def _translated(mine: list[NotebookNode], built: list[NotebookNode], name: str, root: Path) -> list[NotebookNode]:
+    """Return the learner's cells that are the course's in some language."""
+    versions = [by_name(in_language(built, name, language, root)) for language in languages(root)]
+    return [
+        cell
+        for cell in mine
+        if any(name_of(cell) in cells and source_of(cell) == source_of(cells[name_of(cell)]) for cells in versions)
+    ]
 
 
 def _read(path: Path) -> NotebookNode:
@@ -146,9 +181,7 @@ def _write(root: Path, copy: Copy, merge: Merge) -> list[str]:
 def _content(root: Path, copy: Copy, merge: Merge, old_file: str) -> bytes:
     """Return the new file: the course's own bytes where nothing of the learner's is in it."""
     cells = merge.cells(copy.name, old_file)
-    if cells == copy.new.cells:
-        return (root / "notebooks" / f"{copy.name}.ipynb").read_bytes()
-    notebook = copy.mine if copy.mine.cells else copy.new
+    notebook = copy.mine if copy.mine.cells and cells != copy.new.cells else copy.new
     return copies.text_of(NotebookNode(notebook | {"cells": cells})).encode()
 
 

@@ -1,0 +1,191 @@
+"""A learner's copies in another language: the text is translated, everything else stays, and so does what the learner wrote."""
+
+from pathlib import Path
+
+import polib
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell as code
+from nbformat.v4 import new_markdown_cell as text
+
+from coursekit.basics.errors import CommandError
+from coursekit.basics.markdown_blocks import blocks
+from coursekit.basics.paths import ROOT
+from coursekit.basics.translations import translated
+from coursekit.machine.copies import as_built, behind, fill, read
+from coursekit.machine.course_text import MARK, chosen, in_language
+from coursekit.machine.update import speak, update
+from tests.learners import Desk, exercise, publish
+
+TABLE = "| a name | a number |\n|---|---|\n| one | 1 |"
+PROSE, AFTER = "Read this.\nIt has two lines.\n\n- a first item", "And then."
+GUESS = 'predict("one_second", ...)'
+CHAPTER = [text(PROSE), code("show(1)"), *exercise("one"), text(AFTER), code(GUESS), text(TABLE)]
+GERMAN = {
+    "ch01_a": "Kapitel",
+    "Read this.\nIt has two lines.": "Lies das.\nEs hat zwei Zeilen.",
+    "a first item": "ein erster Punkt",
+    AFTER: "Und dann.",
+    "| a name | a number |": "| ein Name | eine Zahl |",
+}
+SOLVED = "def one(x):\n    return x + 1"
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def desk(tmp_path) -> Desk:
+    """Return a learner who has not started yet; the course knows some German, and nothing of its second chapter."""
+    publish(tmp_path, "1", ch01_a=CHAPTER, ch02_b=[text(PROSE)])
+    translate(tmp_path, GERMAN)
+    return Desk(tmp_path)
+
+
+def translate(root: Path, entries: dict[str, str], language: str = "de") -> None:
+    kinds = {block.text: block.kind for cell in [text("# ch01_a"), *CHAPTER] for block in blocks(cell.source)}
+    file = polib.POFile(wrapwidth=0)
+    for source, translation in entries.items():
+        file.append(polib.POEntry(msgctxt=kinds.get(source, "paragraph"), msgid=source, msgstr=translation))
+    (root / f"locale/{language}").mkdir(parents=True, exist_ok=True)
+    file.save(str(root / f"locale/{language}/ch01_a.po"))
+    translated.cache_clear()
+
+
+def say(desk: Desk, language: str) -> str:
+    report = speak(desk.root, language)
+    assert report.problems == []
+    return "\n".join(report.lines)
+
+
+def without_text(cells: list[NotebookNode]) -> list[dict]:
+    return [{**cell, "source": "" if cell.cell_type == "markdown" else cell.source} for cell in cells]
+
+
+def test_a_first_start_in_german_has_german_text(desk):
+    assert "Copied 2 notebooks" in say(desk, "de")
+    assert "Lies das.\nEs hat zwei Zeilen.\n\n- ein erster Punkt" in desk.sources("ch01_a")
+    assert behind(desk.root) == ""
+
+
+def test_all_but_the_text_is_the_courses_byte_for_byte(desk):
+    say(desk, "de")
+    assert without_text(desk.read("ch01_a").cells) == without_text(read(desk.root / "notebooks/ch01_a.ipynb").cells)
+
+
+def test_in_a_real_chapter_only_text_changes():
+    cells = as_built(read(ROOT / "notebooks/ch00_start.ipynb").cells)
+    german = in_language(cells, "ch00_start", "de", ROOT)
+    assert german[0].source.startswith("# Kapitel 0")
+    assert without_text(german) == without_text(cells)
+
+
+def test_what_is_not_translated_is_english_with_a_mark(desk):
+    translate(desk.root, {"Read this.\nIt has two lines.": "Lies das.", "And then, once.": "Und dann, einmal."})
+    say(desk, "de")
+    sources = desk.sources("ch01_a")
+    assert f"Lies das.\n\n- a first item{MARK}" in sources
+    assert f"{AFTER}{MARK}" in sources
+    assert TABLE.replace("number |", f"number {MARK}|").replace("| 1 |", f"| 1 {MARK}|") in sources
+
+
+def test_a_chapter_that_nobody_translated_stays_english_without_marks(desk):
+    say(desk, "de")
+    assert desk.path("ch02_b").read_bytes() == (desk.root / "notebooks/ch02_b.ipynb").read_bytes()
+
+
+def test_switching_there_and_back_keeps_an_answer_a_guess_and_a_cell_of_their_own(desk):
+    say(desk, "de")
+    desk.write("ch01_a", "def one", SOLVED)
+    desk.write("ch01_a", GUESS, GUESS.replace("...", "1.5"))
+    desk.add("ch01_a", "Und dann.", text("My own note."))
+    german = desk.sources("ch01_a")
+    assert "1 answer carried over, 1 prediction carried over, 1 cell of your own" in say(desk, "en")
+    english = desk.sources("ch01_a")
+    assert PROSE in english
+    assert not [source for source in english if "Lies" in source or MARK in source]
+    assert [english[german.index(mine)] for mine in (SOLVED, "My own note.")] == [SOLVED, "My own note."]
+    say(desk, "de")
+    assert desk.sources("ch01_a") == german
+
+
+def test_a_text_that_the_learner_has_edited_stays_in_its_place(desk):
+    say(desk, "de")
+    desk.write("ch01_a", "Und dann.", "Und dann, sage ich.")
+    german = desk.sources("ch01_a")
+    say(desk, "en")
+    assert desk.sources("ch01_a")[german.index("Und dann, sage ich.")] == "Und dann, sage ich."
+    assert len(desk.sources("ch01_a")) == len(german)
+
+
+def test_an_update_brings_german_text_up_to_date_and_never_calls_it_the_learners(desk):
+    say(desk, "de")
+    new = [text("Read this instead."), *CHAPTER[1:]]
+    publish(desk.root, "2", ch01_a=new, ch02_b=[text(PROSE)])
+    translate(desk.root, {**GERMAN, "Read this instead.": "Lies stattdessen das.", AFTER: "Und danach."})
+    assert "version 1, and the course is at 2" in behind(desk.root)
+    lines = "\n".join(update(desk.root).lines)
+    assert "ch01_a: brought up to date" in lines
+    sources = desk.sources("ch01_a")
+    assert "Lies stattdessen das." in sources
+    assert "Und danach." in sources
+    assert len(sources) == len(new) + 1
+    assert behind(desk.root) == ""
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_german_text_is_the_courses_also_where_the_original_is_lost(desk, language):
+    say(desk, "de")
+    (desk.root / "work/.course/ch01_a.ipynb").unlink()
+    desk.write("ch01_a", "def one", SOLVED)
+    say(desk, language)
+    assert "cell of your own" not in "\n".join(update(desk.root).lines)
+    assert len(desk.sources("ch01_a")) == len(CHAPTER) + 1
+    assert SOLVED in desk.sources("ch01_a")
+    assert (PROSE in desk.sources("ch01_a")) == (language == "en")
+
+
+def test_a_better_translation_reaches_the_copies_with_an_update(desk):
+    say(desk, "de")
+    translate(desk.root, {**GERMAN, AFTER: "Und danach."})
+    assert "`coursekit update`" in behind(desk.root)
+    update(desk.root)
+    assert "Und danach." in desk.sources("ch01_a")
+    assert "nothing to do" in "\n".join(update(desk.root).lines)
+
+
+def test_the_language_is_remembered(desk):
+    say(desk, "de")
+    desk.path("ch01_a").unlink()
+    assert say(desk, "") == say(desk, "de") == ""
+    fill(desk.root)
+    assert chosen(desk.root) == "de"
+    assert "Und dann." in desk.sources("ch01_a")
+
+
+def test_a_switch_that_was_interrupted_is_finished_by_an_update(desk, monkeypatch):
+    fill(desk.root)
+    desk.write("ch01_a", "def one", SOLVED)
+    with monkeypatch.context() as stopped:
+        stopped.setattr("coursekit.machine.copies.keep_original", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            speak(desk.root, "de")
+    assert "Und dann." in desk.sources("ch01_a")
+    assert "`coursekit update`" in behind(desk.root)
+    german = desk.sources("ch01_a")
+    update(desk.root)
+    assert desk.sources("ch01_a") == german
+    assert behind(desk.root) == ""
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_unknown_language_is_refused_before_anything_is_copied(desk):
+    with pytest.raises(CommandError, match=r"no translation into 'fr'. There are: en, de\."):
+        speak(desk.root, "fr")
+    assert not desk.path("ch01_a").exists()
+    assert chosen(desk.root) == "en"
