@@ -8,13 +8,15 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as text
 
+from coursekit.author.translatable import texts
 from coursekit.basics.errors import CommandError
 from coursekit.basics.markdown_blocks import blocks
 from coursekit.basics.paths import ROOT
-from coursekit.basics.translations import translated
+from coursekit.basics.translations import INTERFACE, translated
 from coursekit.machine.copies import as_built, behind, fill, read
 from coursekit.machine.course_text import MARK, chosen, in_language
 from coursekit.machine.update import speak, update
+from tests.chapters import CHAPTERS
 from tests.learners import Desk, exercise, publish
 
 TABLE = "| a name | a number |\n|---|---|\n| one | 1 |"
@@ -46,11 +48,20 @@ def desk(tmp_path) -> Desk:
 
 def translate(root: Path, entries: dict[str, str], language: str = "de") -> None:
     kinds = {block.text: block.kind for cell in [text("# ch01_a"), *CHAPTER] for block in blocks(cell.source)}
+    save(
+        [
+            polib.POEntry(msgctxt=kinds.get(source, "paragraph"), msgid=source, msgstr=said)
+            for source, said in entries.items()
+        ],
+        root / f"locale/{language}/ch01_a.po",
+    )
+
+
+def save(entries: list[polib.POEntry], path: Path) -> None:
     file = polib.POFile(wrapwidth=0)
-    for source, translation in entries.items():
-        file.append(polib.POEntry(msgctxt=kinds.get(source, "paragraph"), msgid=source, msgstr=translation))
-    (root / f"locale/{language}").mkdir(parents=True, exist_ok=True)
-    file.save(str(root / f"locale/{language}/ch01_a.po"))
+    file.extend(entries)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file.save(str(path))
     translated.cache_clear()
 
 
@@ -75,11 +86,43 @@ def test_all_but_the_text_is_the_courses_byte_for_byte(desk):
     assert without_text(desk.read("ch01_a").cells) == without_text(read(desk.root / "notebooks/ch01_a.ipynb").cells)
 
 
-def test_in_a_real_chapter_only_text_changes():
-    cells = as_built(read(ROOT / "notebooks/ch00_start.ipynb").cells)
-    german = in_language(cells, "ch00_start", "de", ROOT)
-    assert german[0].source.startswith("# Kapitel 0")
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_in_every_chapter_each_text_is_translated_and_nothing_else_changes(name, tmp_path):
+    for file in (name, INTERFACE):
+        entries = [
+            polib.POEntry(msgctxt=each.context, msgid=each.source, msgstr=_shouted(each.source)) for each in texts(file)
+        ]
+        save(entries, tmp_path / f"locale/de/{file}.po")
+    cells = as_built(read(ROOT / f"notebooks/{name}.ipynb").cells)
+    german = in_language(cells, name, "de", tmp_path)
     assert without_text(german) == without_text(cells)
+    assert not [cell.source for cell in german if MARK in cell.source or _still_english(cell)]
+
+
+def _shouted(source: str) -> str:
+    return f"!{source}"
+
+
+def _still_english(cell: NotebookNode) -> bool:
+    return cell.cell_type == "markdown" and any(block.kind and "!" not in block.text for block in blocks(cell.source))
+
+
+def test_what_the_builder_wrote_above_answers_is_translated(tmp_path):
+    above = "**Quiz · 2 points.** Which one?\n\n- **a)** This one.\n- **b)** That one."
+    german = {
+        ("author/build", "**Quiz · {plural(item.points, 'point')}.** {item.question}\n\n{options}"): (
+            "**Frage · {plural(item.points, 'point')}.** {item.question}\n\n{options}"
+        ),
+        ("noun", "points"): "Punkte",
+        ("quiz one", "Which one?"): "Welche?",
+        ("quiz one a", "This one."): "Diese.",
+    }
+    save(
+        [polib.POEntry(msgctxt=key[0], msgid=key[1], msgstr=said) for key, said in german.items()],
+        tmp_path / "locale/de/ch01_a.po",
+    )
+    cells = in_language([text(above), *exercise("one")[1:]], "ch01_a", "de", tmp_path)
+    assert cells[0].source == f"**Frage · 2 Punkte.** Welche?\n\n- **a)** Diese.\n- **b)** That one.{MARK}"
 
 
 def test_what_is_not_translated_is_english_with_a_mark(desk):

@@ -26,7 +26,7 @@ SPEAKING: tuple[str, ...] = ("cli.py", "author/build.py", "basics/cards.py", "ba
 SPEAKING += ("judging/result.py", "judging/expect.py", "learner/**/*.py", "machine/*.py")
 PICTURE_TEXT = re.compile(r'(?<=aria-label=")[^"]+|(?<=>)(?:[^<>]|</?tspan[^>]*>)+(?=</text>)')
 _SENTENCE = re.compile(r"[A-Z`{*][^<\\]*|[^<\\]+[.:?!]")
-_BESIDE_VALUES = re.compile(r"(?:^|[ (·])[A-Za-z]{2,}[ .,:;?!)]|[ ·][a-z]{2,}$")
+_BESIDE_VALUES = re.compile(r"(?:^|[ (·*])[A-Za-z]{2,}[ .,:;?!)]|[ ·][a-z]{2,}$")
 _TWO_WORDS = re.compile(r"[A-Za-z']{2,}[,:;]? [A-Za-z`]")
 
 
@@ -135,6 +135,7 @@ def _interface(root: Path) -> Iterator[Text]:
     for pattern in SPEAKING:
         for path in sorted(root.glob(f"coursekit/{pattern}")):
             yield from _sentences(path, root)
+            yield from _nouns(path)
     for key, text in tomllib.loads((root / "site/en/texts.toml").read_text(encoding="utf-8")).items():
         if key != "language":
             yield Text(f"site {key}", text)
@@ -148,6 +149,15 @@ def _sentences(path: Path, root: Path) -> Iterator[Text]:
             PLACEHOLDER.sub("0", said)
         ):
             yield Text(place, said)
+
+
+def _nouns(path: Path) -> Iterator[Text]:
+    """Yield what a program counts, as one and as several."""
+    for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(ast.Name("plural"), [_, ast.Constant(str(noun))]):
+                yield Text("noun", noun)
+                yield Text("noun", f"{noun}s")
 
 
 def _strings(node: ast.AST) -> Iterator[str]:

@@ -11,6 +11,7 @@ from coursekit.basics.syntax import parse
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
+ANSWER = "answer_"  # begins the name of an answer cell; that of its check is the exercise's
 PREDICT = "predict_"  # begins the name of a cell in which a learner predicts something
 JUDGES = {"check": "exercise", "quiz": "quiz"}  # what a check cell calls, and for what
 _DEFINITION = re.compile(r"^(?:(?:async )?def|class) +(\w+)|^(\w+) *=(?!=)", re.MULTILINE)

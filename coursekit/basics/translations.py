@@ -1,7 +1,7 @@
 """What translators wrote, in `locale/de/ch01_tasks.po`: for each text its translation, or the English where none fits."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +51,21 @@ class Translations:
 
         return rebuilt(source, say)
 
+    def made(self, context: str, text: str, say: Callable[[str, str], str]) -> str | None:
+        """Return the translation of a text that a program made from a template of this context; None where none is translated.
+
+        `say` gives each value its text, by what stands in the template's braces. Of several templates, the one that explains most fits.
+        """
+        found = [
+            (values, translation)
+            for (where, template), translation in self._texts.items()
+            if where == context and (values := _values(template, text)) is not None
+        ]
+        if not found:
+            return None
+        values, translation = min(found, key=lambda each: sum(map(len, each[0].values())))
+        return _PLACE.sub(lambda place: say(place[1], values[place[1]]), translation)
+
     def message(self, message_id: str, values: Mapping[str, str], text: str) -> Shown:
         """Return a check's message, of which `text` is the English, with the values of its placeholders."""
         template = self._by_context.get(f"message {message_id}")
@@ -64,6 +79,17 @@ class Translations:
             return values.get(written, repr(plain) if as_code else plain)
 
         return Shown(_PLACE.sub(value, template), False)
+
+
+def _values(template: str, text: str) -> dict[str, str] | None:
+    """Return which values make this text of a template, by what stands in its braces; None where none do."""
+    names = list(dict.fromkeys(place[1] for place in _PLACE.finditer(template)))
+    pattern = re.escape(template)
+    for number, name in enumerate(names):
+        place = re.escape(f"{{{name}}}")
+        pattern = pattern.replace(place, f"(?P<v{number}>.+?)", 1).replace(place, f"(?P=v{number})")
+    found = re.fullmatch(pattern, text, re.DOTALL)
+    return dict(zip(names, found.groups(), strict=True)) if found else None
 
 
 def context_of(block: Block, place: str = "") -> str:

@@ -1,13 +1,18 @@
 """The course's text in the language that the learner has chosen, which work/.course/language names; everything else stays as it is."""
 
+import re
+from itertools import zip_longest
 from pathlib import Path
 
 from nbformat import NotebookNode
 
+from coursekit.basics.cells import ANSWER
 from coursekit.basics.files import write_whole
-from coursekit.basics.translations import SOURCE, existing_language, languages, translated
+from coursekit.basics.translations import SOURCE, Translations, existing_language, languages, translated
 
 MARK = " <sup>EN</sup>"  # behind a block that nobody has translated as it is now
+_ABOVE_ANSWERS = "author/build"  # the context of what the builder writes there
+_OPTION = re.compile(r"^(- \*\*([a-z])\)\*\* )(.+)$", re.MULTILINE)
 
 
 def chosen(root: Path) -> str:
@@ -33,11 +38,36 @@ def in_language(cells: list[NotebookNode], chapter: str, language: str, root: Pa
 
     def shown(mark: str) -> list[NotebookNode]:
         return [
-            NotebookNode(cell | {"source": say.markdown(cell.source, mark=mark)}) if _is_text(cell) else cell
-            for cell in cells
+            NotebookNode(cell | {"source": _translated(cell.source, _exercise(below), say, mark)})
+            if _is_text(cell)
+            else cell
+            for cell, below in zip_longest(cells, cells[1:])
         ]
 
     return shown(MARK) if shown("") != cells else cells
+
+
+def _translated(source: str, exercise: str, say: Translations, mark: str) -> str:
+    """Return a cell's text translated; `exercise` is the one whose answer comes next, if any does."""
+
+    def value(place: str, text: str) -> str:
+        number, _, noun = text.partition(" ")
+        if place == "item.question":
+            return say.markdown(text, f"quiz {exercise}", mark)
+        if place == "options":
+            return _OPTION.sub(lambda each: each[1] + say.markdown(each[3], f"quiz {exercise} {each[2]}", mark), text)
+        if place == "worth":
+            return say.made(_ABOVE_ANSWERS, text, value) or text
+        return f"{number} {say('noun', noun).text}" if place.startswith("plural(") else text
+
+    made = say.made(_ABOVE_ANSWERS, source, value) if exercise else None
+    return made or say.markdown(source, mark=mark)
+
+
+def _exercise(cell: NotebookNode | None) -> str:
+    """Return whose answer belongs into a cell, "" if none does."""
+    name = str(cell.metadata.get("nbgrader", {}).get("grade_id", "")) if cell else ""
+    return name.removeprefix(ANSWER) if name.startswith(ANSWER) else ""
 
 
 def _is_text(cell: NotebookNode) -> bool:

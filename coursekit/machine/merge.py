@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 import nbformat
 from nbformat import NotebookNode
 
-from coursekit.basics.cells import PREDICT, defined_names, prediction
+from coursekit.basics.cells import ANSWER, PREDICT, defined_names, prediction
 from coursekit.learner.renamed_exercises import moved
 
-ANSWER = "answer_"  # begins the name of an answer cell; that of its check is the exercise's
 Cells = dict[str, NotebookNode]  # the course's cells of a chapter, by their names
 Place = tuple[str, str]  # a chapter, and the name of a cell in it
 

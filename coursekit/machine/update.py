@@ -12,14 +12,14 @@ import nbformat
 from nbformat import NotebookNode
 
 from coursekit.basics.cards import plural
-from coursekit.basics.cells import PREDICT
+from coursekit.basics.cells import ANSWER, PREDICT
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
 from coursekit.basics.translations import languages
 from coursekit.learner.overview import overview
 from coursekit.machine import copies
 from coursekit.machine.course_text import choose, chosen, in_language
-from coursekit.machine.merge import ANSWER, Carried, Chapter, Merge, by_name, name_of, source_of
+from coursekit.machine.merge import Carried, Chapter, Merge, by_name, name_of, source_of
 
 RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook from Disk, then run it from the top."
 
