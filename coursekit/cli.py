@@ -120,18 +120,18 @@ def lab(
     from coursekit.machine import copies, doctor, facts
     from coursekit.machine import lab as jupyter
     from coursekit.machine.learners_folder import learners_folder, link_to_course
-    from coursekit.machine.update import speak
+    from coursekit.machine.update import switch
 
     found, folder = facts.gather(), link_to_course(learners_folder())
+    switched = switch(folder, language)
     print(doctor.examine(found).text(only_what_matters=True))
     where = f"The course is in {folder}." if folder != ROOT else ""
-    spoken = speak(folder, language)
     for note in filter(
         None,
         [
             where,
-            *spoken.lines,
-            *spoken.problems,
+            *switched.lines,
+            *switched.problems,
             copies.added(copies.fill(folder)),
             copies.behind(folder),
             others_than_tested(),

@@ -1,5 +1,6 @@
 """A learner's copies in another language: the text is translated, everything else stays, and so does what the learner wrote."""
 
+import subprocess
 from pathlib import Path
 
 import polib
@@ -7,15 +8,18 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as text
+from typer.testing import CliRunner
 
 from coursekit.author.translatable import texts
 from coursekit.basics.errors import CommandError
 from coursekit.basics.markdown_blocks import blocks
 from coursekit.basics.paths import ROOT
 from coursekit.basics.translations import INTERFACE, translated
+from coursekit.cli import app
+from coursekit.machine import lab, learners_folder
 from coursekit.machine.copies import as_built, behind, fill, read
 from coursekit.machine.course_text import MARK, chosen, in_language
-from coursekit.machine.update import speak, update
+from coursekit.machine.update import switch, update
 from tests.chapters import CHAPTERS
 from tests.learners import Desk, exercise, publish
 
@@ -66,7 +70,7 @@ def save(entries: list[polib.POEntry], path: Path) -> None:
 
 
 def say(desk: Desk, language: str) -> str:
-    report = speak(desk.root, language)
+    report = switch(desk.root, language)
     assert report.problems == []
     return "\n".join(report.lines)
 
@@ -214,7 +218,7 @@ def test_a_switch_that_was_interrupted_is_finished_by_an_update(desk, monkeypatc
     with monkeypatch.context() as stopped:
         stopped.setattr("coursekit.machine.copies.keep_original", _interrupt)
         with pytest.raises(KeyboardInterrupt):
-            speak(desk.root, "de")
+            switch(desk.root, "de")
     assert "Und dann." in desk.sources("ch01_a")
     assert "`coursekit update`" in behind(desk.root)
     german = desk.sources("ch01_a")
@@ -229,6 +233,25 @@ def _interrupt(*_: object) -> None:
 
 def test_an_unknown_language_is_refused_before_anything_is_copied(desk):
     with pytest.raises(CommandError, match=r"no translation into 'fr'. There are: en, de\."):
-        speak(desk.root, "fr")
+        switch(desk.root, "fr")
     assert not desk.path("ch01_a").exists()
     assert chosen(desk.root) == "en"
+
+
+def test_lab_takes_the_language_and_a_later_start_keeps_it(desk, monkeypatch):
+    started = []
+    monkeypatch.setattr(lab, "start", lambda *how: started.append(how))
+    monkeypatch.setattr(learners_folder, "learners_folder", lambda: desk.root)
+    monkeypatch.setattr(learners_folder, "link_to_course", lambda folder: folder)
+    assert "now in de; what is marked EN" in CliRunner().invoke(app, ["lab", "--in", "de"]).output
+    german = desk.sources("ch01_a")
+    assert "Und dann." in german
+    assert "now in" not in CliRunner().invoke(app, ["lab"]).output
+    assert desk.sources("ch01_a") == german
+    assert "There is no translation into 'fr'" in CliRunner().invoke(app, ["lab", "--in", "fr"]).output
+    assert len(started) == 2
+
+
+def test_make_lab_hands_the_language_over():
+    shown = subprocess.run(["make", "-n", "lab", "IN=de"], cwd=ROOT, capture_output=True, text=True).stdout
+    assert "coursekit lab  --in de" in shown

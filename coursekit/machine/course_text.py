@@ -8,7 +8,7 @@ from nbformat import NotebookNode
 
 from coursekit.basics.cells import ANSWER
 from coursekit.basics.files import write_whole
-from coursekit.basics.translations import SOURCE, Translations, existing_language, languages, translated
+from coursekit.basics.translations import SOURCE, Translations, languages, translated
 
 MARK = " <sup>EN</sup>"  # behind a block that nobody has translated as it is now
 _ABOVE_ANSWERS = "author/build"  # the context of what the builder writes there
@@ -23,9 +23,8 @@ def chosen(root: Path) -> str:
 
 
 def choose(root: Path, language: str) -> None:
-    """Remember the language for all copies; raises CommandError for one that the course does not have."""
+    """Remember the language for all copies."""
     path = _remembered(root)
-    existing_language(language, root)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, f"{language}\n")
 

@@ -15,13 +15,15 @@ from coursekit.basics.cards import plural
 from coursekit.basics.cells import ANSWER, PREDICT
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
-from coursekit.basics.translations import languages
+from coursekit.basics.translations import SOURCE, existing_language, languages
 from coursekit.learner.overview import overview
 from coursekit.machine import copies
 from coursekit.machine.course_text import choose, chosen, in_language
 from coursekit.machine.merge import Carried, Chapter, Merge, by_name, name_of, source_of
 
 RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook from Disk, then run it from the top."
+
+UP_TO_DATE = "brought up to date"
 
 
 @dataclass
@@ -60,12 +62,15 @@ class Copy:
         return _shown(self.mine) == _shown(self.original)
 
 
-def speak(root: Path, language: str) -> Report:
+def switch(root: Path, language: str) -> Report:
     """Bring the learner's copies into a language, and to the version of the course, unless they are in that language already."""
-    if not language or language == chosen(root):
+    if not language or existing_language(language, root) == chosen(root):
         return Report()
     choose(root, language)
-    return update(root)
+    report = update(root)
+    marked = "" if language == SOURCE else "; what is marked EN isn't translated yet"
+    news = [line for line in report.lines if not line.endswith(UP_TO_DATE)]
+    return Report([f"The text of your notebooks is now in {language}{marked}.", *news], report.problems)
 
 
 def update(root: Path = ROOT) -> Report:
@@ -214,7 +219,7 @@ def _line(copy: Copy, carried: Carried, kept: Path) -> str:
         f"{plural(len(carried.left), 'cell')} without a place, now at the end" if carried.left else "",
         f"your old file is {kept.name}" if kept.exists() else "",
     ]
-    return f"{copy.name}: {', '.join(filter(None, parts)) or 'brought up to date'}"
+    return f"{copy.name}: {', '.join(filter(None, parts)) or UP_TO_DATE}"
 
 
 def _shown(notebook: NotebookNode) -> list:
