@@ -8,8 +8,10 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell as code
 from nbformat.v4 import new_markdown_cell as text
+from nbformat.v4 import new_output
 from typer.testing import CliRunner
 
+from coursekit.author.build import _name_cells
 from coursekit.author.translatable import texts
 from coursekit.basics.errors import CommandError
 from coursekit.basics.markdown_blocks import blocks
@@ -192,6 +194,29 @@ def test_german_text_is_the_courses_also_where_the_original_is_lost(desk, langua
     assert len(desk.sources("ch01_a")) == len(CHAPTER) + 1
     assert SOLVED in desk.sources("ch01_a")
     assert (PROSE in desk.sources("ch01_a")) == (language == "en")
+
+
+def test_without_an_original_a_notebook_that_was_run_counts_as_the_learners(desk):
+    say(desk, "de")
+    cells = desk.read("ch01_a").cells
+    next(cell for cell in cells if cell.source == "show(1)").outputs = [new_output("stream", text="1")]
+    desk.change("ch01_a", cells)
+    (desk.root / "work/.course/ch01_a.ipynb").unlink()
+    assert "your old file is" in say(desk, "en")
+
+
+def test_a_quiz_keeps_its_german_where_its_answer_was_edited_in_the_courses_own_notebook(tmp_path):
+    stub = exercise("one")[1]
+    cells = [text("**Exercise `one`** · 1 point"), stub]
+    _name_cells(NotebookNode(cells=cells))
+    template = "**Exercise `{name}`** · {points}"
+    save(
+        [polib.POEntry(msgctxt="author/build", msgid=template, msgstr=template.replace("Exercise", "Aufgabe"))],
+        tmp_path / "locale/de/ch01_a.po",
+    )
+    stub.source = SOLVED
+    (built,) = as_built(cells, in_language(cells, "ch01_a", "de", tmp_path))
+    assert built.source == "**Aufgabe `one`** · 1 point"
 
 
 def test_a_better_translation_reaches_the_copies_with_an_update(desk):

@@ -64,7 +64,7 @@ class Translations:
         if not found:
             return None
         values, translation = min(found, key=lambda each: sum(map(len, each[0].values())))
-        return _PLACE.sub(lambda place: say(place[1], values[place[1]]), translation)
+        return _PLACE.sub(lambda place: say(place[1], values.get(place[1], place[0])), translation)
 
     def message(self, message_id: str, values: Mapping[str, str], text: str) -> Shown:
         """Return a check's message, of which `text` is the English, with the values of its placeholders."""

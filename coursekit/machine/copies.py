@@ -120,7 +120,8 @@ def is_current(root: Path, name: str) -> bool:
         old, new = (json.loads(path.read_text(encoding="utf-8"))["cells"] for path in paths)
         if old == new and language == SOURCE:
             return True
-        return read(paths[0]).cells == in_language(as_built(read(paths[1]).cells), name, language, root)
+        cells = read(paths[1]).cells
+        return read(paths[0]).cells == as_built(cells, in_language(cells, name, language, root))
     except (OSError, Unreadable, *NOT_A_NOTEBOOK):
         return False
 
@@ -142,13 +143,16 @@ def version(root: Path, name: str) -> str:
 def keep_original(root: Path, name: str, notebook: NotebookNode) -> None:
     """Remember a chapter as it comes from this version of the course, in the learner's language."""
     kept = nbformat.from_dict(notebook)
-    kept.cells = in_language(as_built(kept.cells), name, chosen(root), root)
+    kept.cells = as_built(kept.cells, in_language(kept.cells, name, chosen(root), root))
     kept.metadata["coursekit"] = {"version": course_version(root)}
     write_whole(original(root, name), text_of(kept))
 
 
-def as_built(cells: list[NotebookNode]) -> list[NotebookNode]:
-    """Return the cells that are as the course wrote them, without outputs: in notebooks/ they may have been edited and run."""
+def as_built(cells: list[NotebookNode], shown: list[NotebookNode] | None = None) -> list[NotebookNode]:
+    """Return the cells that are as the course wrote them, without outputs: in notebooks/ they may have been edited and run.
+
+    They are returned as in `shown`, the same cells in another language.
+    """
     from nbgrader.utils import compute_checksum  # slow to import: only when copies are made
 
     def untouched(cell: NotebookNode) -> bool:
@@ -158,7 +162,8 @@ def as_built(cells: list[NotebookNode]) -> list[NotebookNode]:
             return bool((asked := prediction(cell.source)) and asked.is_open)
         return cell.id.startswith(f"{content_digest(cell)}-")
 
-    return [_without_outputs(cell) for cell in cells if untouched(cell)]
+    both = zip(cells, cells if shown is None else shown, strict=True)
+    return [_without_outputs(seen) for cell, seen in both if untouched(cell)]
 
 
 def _without_outputs(cell: NotebookNode) -> NotebookNode:

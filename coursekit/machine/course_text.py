@@ -24,9 +24,7 @@ def chosen(root: Path) -> str:
 
 def choose(root: Path, language: str) -> None:
     """Remember the language for all copies."""
-    path = _remembered(root)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, f"{language}\n")
+    write_whole(_remembered(root), f"{language}\n")
 
 
 def in_language(cells: list[NotebookNode], chapter: str, language: str, root: Path) -> list[NotebookNode]:
@@ -64,7 +62,7 @@ def _translated(source: str, exercise: str, say: Translations, mark: str) -> str
 
 
 def _exercise(cell: NotebookNode | None) -> str:
-    """Return whose answer belongs into a cell, "" if none does."""
+    """Return the exercise that a cell has the answer to, "" if none."""
     name = str(cell.metadata.get("nbgrader", {}).get("grade_id", "")) if cell else ""
     return name.removeprefix(ANSWER) if name.startswith(ANSWER) else ""
 

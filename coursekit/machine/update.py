@@ -19,10 +19,9 @@ from coursekit.basics.translations import SOURCE, existing_language, languages
 from coursekit.learner.overview import overview
 from coursekit.machine import copies
 from coursekit.machine.course_text import choose, chosen, in_language
-from coursekit.machine.merge import Carried, Chapter, Merge, by_name, name_of, source_of
+from coursekit.machine.merge import Carried, Chapter, Merge, by_name, source_of
 
 RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook from Disk, then run it from the top."
-
 UP_TO_DATE = "brought up to date"
 
 
@@ -66,7 +65,8 @@ def switch(root: Path, language: str) -> Report:
     """Bring the learner's copies into a language, and to the version of the course, unless they are in that language already."""
     if not language or existing_language(language, root) == chosen(root):
         return Report()
-    choose(root, language)
+    with copies.writing(root):
+        choose(root, language)
     report = update(root)
     marked = "" if language == SOURCE else "; what is marked EN isn't translated yet"
     news = [line for line in report.lines if not line.endswith(UP_TO_DATE)]
@@ -117,31 +117,29 @@ def _copy(root: Path, name: str) -> Copy:
         original = nbformat.v4.new_notebook()
     # What the course once wrote is not the learner's, also where its original was lost, or an old copy brought back by hand.
     published, known = _read(copies.published(root, name)), by_name(original.cells)
-    built = copies.as_built(published.cells)
-    for old, cell in by_name(copies.as_built(mine.cells) + _translated(mine.cells, built, name, root)).items():
+    for old, cell in by_name(
+        copies.as_built(mine.cells) + _translated(mine.cells, published.cells, name, root)
+    ).items():
         if old not in known or cell.source != known[old].source:
             known[old] = cell
     original.cells = list(known.values())
-    new, built = (in_language(cells, name, chosen(root), root) for cells in (published.cells, built))
+    new = in_language(published.cells, name, chosen(root), root)
     return Copy(
         name,
         copies.version(root, name),
         original,
         mine,
         new=NotebookNode(published | {"cells": new}),
-        built=built,
+        built=copies.as_built(published.cells, new),
         published=published,
     )
 
 
-def _translated(mine: list[NotebookNode], built: list[NotebookNode], name: str, root: Path) -> list[NotebookNode]:
-    """Return the learner's cells that are the course's in some language."""
-    versions = [by_name(in_language(built, name, language, root)) for language in languages(root)]
-    return [
-        cell
-        for cell in mine
-        if any(name_of(cell) in cells and source_of(cell) == source_of(cells[name_of(cell)]) for cells in versions)
-    ]
+def _translated(mine: list[NotebookNode], cells: list[NotebookNode], name: str, root: Path) -> list[NotebookNode]:
+    """Return the learner's cells of text that are the course's in some language."""
+    versions = [copies.as_built(cells, in_language(cells, name, language, root)) for language in languages(root)]
+    known = {(cell.id, source_of(cell)) for version in versions for cell in version if cell.cell_type == "markdown"}
+    return [cell for cell in mine if (cell.id, source_of(cell)) in known]
 
 
 def _read(path: Path) -> NotebookNode:
