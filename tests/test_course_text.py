@@ -120,6 +120,7 @@ def test_what_the_builder_wrote_above_answers_is_translated(tmp_path):
             "**Frage · {plural(item.points, 'point')}.** {item.question}\n\n{options}"
         ),
         ("noun", "points"): "Punkte",
+        ("heading", "A title"): "Ein Titel",
         ("quiz one", "Which one?"): "Welche?",
         ("quiz one a", "This one."): "Diese.",
     }
@@ -127,8 +128,8 @@ def test_what_the_builder_wrote_above_answers_is_translated(tmp_path):
         [polib.POEntry(msgctxt=key[0], msgid=key[1], msgstr=said) for key, said in german.items()],
         tmp_path / "locale/de/ch01_a.po",
     )
-    cells = in_language([text(above), *exercise("one")[1:]], "ch01_a", "de", tmp_path)
-    assert cells[0].source == f"**Frage · 2 Punkte.** Welche?\n\n- **a)** Diese.\n- **b)** That one.{MARK}"
+    cells = in_language([text("# A title"), text(above), *exercise("one")[1:]], "ch01_a", "de", tmp_path)
+    assert cells[1].source == f"**Frage · 2 Punkte.** Welche?\n\n- **a)** Diese.\n- **b)** That one.{MARK}"
 
 
 def test_what_is_not_translated_is_english_with_a_mark(desk):
@@ -141,6 +142,12 @@ def test_what_is_not_translated_is_english_with_a_mark(desk):
 
 
 def test_a_chapter_that_nobody_translated_stays_english_without_marks(desk):
+    publish(desk.root, "1", ch01_a=CHAPTER, ch02_b=[text(PROSE), *exercise("one")])
+    template = "**Exercise `{name}`** · {points}"
+    save(
+        [polib.POEntry(msgctxt="author/build", msgid=template, msgstr=f"!{template}")],
+        desk.root / "locale/de/interface.po",
+    )
     say(desk, "de")
     assert desk.path("ch02_b").read_bytes() == (desk.root / "notebooks/ch02_b.ipynb").read_bytes()
 
@@ -205,17 +212,18 @@ def test_without_an_original_a_notebook_that_was_run_counts_as_the_learners(desk
     assert "your old file is" in say(desk, "en")
 
 
-def test_a_quiz_keeps_its_german_where_its_answer_was_edited_in_the_courses_own_notebook(tmp_path):
+def test_the_line_above_an_answer_is_german_also_where_the_answer_in_notebooks_was_edited(tmp_path):
     stub = exercise("one")[1]
-    cells = [text("**Exercise `one`** · 1 point"), stub]
+    cells = [text(AFTER), text("**Exercise `one`** · 1 point"), stub]
     _name_cells(NotebookNode(cells=cells))
     template = "**Exercise `{name}`** · {points}"
+    translate(tmp_path, GERMAN)
     save(
         [polib.POEntry(msgctxt="author/build", msgid=template, msgstr=template.replace("Exercise", "Aufgabe"))],
-        tmp_path / "locale/de/ch01_a.po",
+        tmp_path / "locale/de/interface.po",
     )
     stub.source = SOLVED
-    (built,) = as_built(cells, in_language(cells, "ch01_a", "de", tmp_path))
+    _, built = as_built(cells, in_language(cells, "ch01_a", "de", tmp_path))
     assert built.source == "**Aufgabe `one`** · 1 point"
 
 

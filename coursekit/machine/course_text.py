@@ -32,33 +32,29 @@ def in_language(cells: list[NotebookNode], chapter: str, language: str, root: Pa
     if language == SOURCE:
         return cells
     say = translated(chapter, language, root)
-
-    def shown(mark: str) -> list[NotebookNode]:
-        return [
-            NotebookNode(cell | {"source": _translated(cell.source, _exercise(below), say, mark)})
-            if _is_text(cell)
-            else cell
-            for cell, below in zip_longest(cells, cells[1:])
-        ]
-
-    return shown(MARK) if shown("") != cells else cells
+    if all(say.markdown(cell.source) == cell.source for cell in cells if _is_text(cell)):
+        return cells
+    return [
+        NotebookNode(cell | {"source": _translated(cell.source, _exercise(below), say)}) if _is_text(cell) else cell
+        for cell, below in zip_longest(cells, cells[1:])
+    ]
 
 
-def _translated(source: str, exercise: str, say: Translations, mark: str) -> str:
+def _translated(source: str, exercise: str, say: Translations) -> str:
     """Return a cell's text translated; `exercise` is the one whose answer comes next, if any does."""
 
     def value(place: str, text: str) -> str:
         number, _, noun = text.partition(" ")
         if place == "item.question":
-            return say.markdown(text, f"quiz {exercise}", mark)
+            return say.markdown(text, f"quiz {exercise}", MARK)
         if place == "options":
-            return _OPTION.sub(lambda each: each[1] + say.markdown(each[3], f"quiz {exercise} {each[2]}", mark), text)
+            return _OPTION.sub(lambda each: each[1] + say.markdown(each[3], f"quiz {exercise} {each[2]}", MARK), text)
         if place == "worth":
             return say.made(_ABOVE_ANSWERS, text, value) or text
         return f"{number} {say('noun', noun).text}" if place.startswith("plural(") else text
 
     made = say.made(_ABOVE_ANSWERS, source, value) if exercise else None
-    return made or say.markdown(source, mark=mark)
+    return made or say.markdown(source, mark=MARK)
 
 
 def _exercise(cell: NotebookNode | None) -> str:
