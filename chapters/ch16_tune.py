@@ -747,7 +747,7 @@ You have three ways out:
 
 For many trials, the first way is usually best, because the trials alone keep all cores busy; EnvRunners pay off if *one* training run has to be fast (Chapter 12).
 
-Write `tune_ppo`, which returns a `Tuner` for PPO whose trials run **two at a time** on two CPUs.
+Write `tune_ppo`, which returns a `Tuner` for PPO whose trials are small enough that **two fit on two CPUs**.
 The best trial has the highest mean return, `"env_runners/episode_return_mean"`: Tune joins the names of nested results with a slash.
 To end a trial, set `stop={"training_iteration": ...}` in the `RunConfig`; otherwise, it trains forever.
 Leave out `reuse_actors`, because an RLlib algorithm can't take over another trial's process.
