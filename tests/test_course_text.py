@@ -11,7 +11,6 @@ from nbformat.v4 import new_markdown_cell as text
 from nbformat.v4 import new_output
 from typer.testing import CliRunner
 
-from coursekit.author.build import _name_cells
 from coursekit.author.translatable import texts
 from coursekit.basics.errors import CommandError
 from coursekit.basics.markdown_blocks import blocks
@@ -203,28 +202,28 @@ def test_german_text_is_the_courses_also_where_the_original_is_lost(desk, langua
     assert (PROSE in desk.sources("ch01_a")) == (language == "en")
 
 
-def test_without_an_original_a_notebook_that_was_run_counts_as_the_learners(desk):
+def test_what_was_run_is_kept_beside_the_new_text_also_where_the_original_is_lost(desk):
+    publish(desk.root, "1", ch02_b=[text(PROSE), code("show(1)")])
     say(desk, "de")
-    cells = desk.read("ch01_a").cells
-    next(cell for cell in cells if cell.source == "show(1)").outputs = [new_output("stream", text="1")]
-    desk.change("ch01_a", cells)
-    (desk.root / "work/.course/ch01_a.ipynb").unlink()
-    assert "your old file is" in say(desk, "en")
+    cells = desk.read("ch02_b").cells
+    cells[-1].outputs = [new_output("stream", text="1")]
+    desk.change("ch02_b", cells)
+    (desk.root / "work/.course/ch02_b.ipynb").unlink()
+    publish(desk.root, "2", ch02_b=[text(PROSE), text(AFTER), code("show(1)")])
+    assert "your old file is" in "\n".join(update(desk.root).lines)
 
 
-def test_the_line_above_an_answer_is_german_also_where_the_answer_in_notebooks_was_edited(tmp_path):
-    stub = exercise("one")[1]
-    cells = [text(AFTER), text("**Exercise `one`** · 1 point"), stub]
-    _name_cells(NotebookNode(cells=cells))
+def test_the_line_above_an_answer_is_german_also_where_the_answer_in_notebooks_was_edited(desk):
     template = "**Exercise `{name}`** · {points}"
-    translate(tmp_path, GERMAN)
     save(
         [polib.POEntry(msgctxt="author/build", msgid=template, msgstr=template.replace("Exercise", "Aufgabe"))],
-        tmp_path / "locale/de/interface.po",
+        desk.root / "locale/de/interface.po",
     )
-    stub.source = SOLVED
-    _, built = as_built(cells, in_language(cells, "ch01_a", "de", tmp_path))
-    assert built.source == "**Aufgabe `one`** · 1 point"
+    published = desk.root / "notebooks/ch01_a.ipynb"
+    published.write_text(published.read_text().replace("raise NotImplementedError", "return x or NotImplementedError"))
+    say(desk, "de")
+    assert "**Aufgabe `one`** · 1 point" in desk.sources("ch01_a")
+    assert behind(desk.root) == ""
 
 
 def test_a_better_translation_reaches_the_copies_with_an_update(desk):
