@@ -618,7 +618,7 @@ A point in the unit square lies inside the quarter circle with probability $\pi 
 | A worker dies | the pool starts another, but the lost task isn't run again, and `map` waits forever | tasks are retried; actors restart if configured (Chapter 5) |
 | Built on it | PyTorch's `DataLoader`, Gymnasium's `AsyncVectorEnv` | RLlib, Tune, Train, Data, Serve |
 
-The next cell measures the same things with Ray.
+The next cell measures Ray; a later one measures the same things for the pool.
 """
 
 # %% tags=["demo"]
