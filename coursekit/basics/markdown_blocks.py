@@ -49,7 +49,7 @@ def rebuilt(markdown: str, say: Callable[[Block], str]) -> str:
 
 
 def _lines(markdown: str) -> Iterator[Block]:
-    """Yield each line as a block of its own."""
+    """Yield a block for each line."""
     ends = ""
     for line in markdown.split("\n"):
         before, mark, text = re.fullmatch(_LINE, line).group("before", "mark", "text")  # type: ignore[union-attr]

@@ -166,9 +166,8 @@ class Merge:
         cell, here = self.chapters[home[0]].new[home[1]], self.chapters[old[0]]
         locked = cell.metadata.get("nbgrader", {}).get("locked", False)
         written = here.written_by_the_course(old[1])
-        return not locked and (
-            cell.source == written.source or cell.id == written.id
-        )  # in another language, the id stays
+        same = cell.source == written.source or cell.id == written.id  # in another language, the id stays
+        return not locked and same
 
     def _answered(self, home: Place) -> bool:
         """Return whether the learner has an answer of another text in a place."""
