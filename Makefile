@@ -41,8 +41,10 @@ review: setup ## Answer three questions from earlier chapters that are due
 build: setup ## Write notebooks/, solutions/ and the lists in README and docs from chapters/
 	@$(BIN)/coursekit build
 
+# PLW1514: without `encoding=`, another locale reads a file in another way.
 lint: setup
 	$(BIN)/ruff check .
+	$(BIN)/ruff check --preview --select PLW1514 coursekit deploy
 	$(BIN)/ruff format --check .
 	$(BIN)/coursekit build --check & $(BIN)/mypy && wait $$!
 

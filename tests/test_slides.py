@@ -155,6 +155,15 @@ FAULTS = """() => {
       if (!/[\\p{L}\\p{N}]/u.test(text.data) || element.closest("aside, .katex-mathml, style")) continue
       if (size(element) < 17.9) found.push(`too small to read: ${text.data.trim()}`)
     }
+    for (const img of slide.querySelectorAll("img[src^='data:image/svg']")) {
+      const svg = new DOMParser().parseFromString(atob(img.src.split(",")[1]), "image/svg+xml").documentElement
+      const [, , width, height] = svg.getAttribute("viewBox").split(" "), box = img.getBoundingClientRect()
+      const shown = Math.min(box.width / width, box.height / height) / scale
+      for (const text of svg.querySelectorAll("text")) {
+        const pixels = shown * parseFloat(text.closest("[font-size]").getAttribute("font-size"))
+        if (pixels < 17.9) found.push(`${pixels.toFixed(1)} px in a picture: ${text.textContent}`)
+      }
+    }
     return found.map(fault => `${h + 1}.${v + 1}: ${fault}`)
   })
 }"""

@@ -30,7 +30,7 @@ class Diary:
     def write(self, event: str) -> int:
         """Record an event, with the time and the process; return how often it had been recorded before."""
         before = self.count(event)
-        with open(self.path, "a") as file:
+        with open(self.path, "a", encoding="utf-8") as file:
             file.write(f"{time.time()} {os.getpid()} {event}\n")
         return before
 
@@ -38,7 +38,9 @@ class Diary:
         """Return the recorded events in order, as dicts with `time`, `pid`, and `event`; only one kind if given."""
         if not os.path.exists(self.path):
             return []
-        whole = Path(self.path).read_text().rpartition("\n")[0]  # another process may be writing the next line
+        whole = (
+            Path(self.path).read_text(encoding="utf-8").rpartition("\n")[0]
+        )  # another process may be writing the next line
         rows = [line.split(" ", 2) for line in whole.splitlines()]
         found = [{"time": float(when), "pid": int(pid), "event": what} for when, pid, what in rows]
         return [row for row in found if event in ("", row["event"])]

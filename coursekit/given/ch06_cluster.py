@@ -502,14 +502,14 @@ def _offer(index: str, path: Path) -> None:
     page.parent.mkdir(parents=True, exist_ok=True)
     later = page.with_name("-".join([package, version, "1", *tags]))
     later.write_bytes(path.read_bytes())
-    with page.open("a") as links:
+    with page.open("a", encoding="utf-8") as links:
         links.write(f'<a href="{later.name}">{later.name}</a>\n')
 
 
 def _dry_run(config: dict, folder: str, index: str) -> Planned:
     """Return what `pip install` would do with the packages and options that Ray passes on, where only `index` is the internet."""
     requirements = Path(folder, "requirements.txt")
-    requirements.write_text("\n".join(config["packages"]) + "\n")
+    requirements.write_text("\n".join(config["packages"]) + "\n", encoding="utf-8")
     options = config.get("pip_install_options", ["--disable-pip-version-check", "--no-cache-dir"])
     no_network = ["--index-url", Path(index).as_uri(), "--retries", "0", "--timeout", "2"]
     plan = ["--dry-run", "--quiet", "--no-color", "--report", f"{folder}/report.json"]
@@ -519,7 +519,7 @@ def _dry_run(config: dict, folder: str, index: str) -> Planned:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         said = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
         return _refused("pip said: " + " ".join(said)[:400].replace(folder, "…"))
-    plans = json.loads(Path(folder, "report.json").read_text())["install"]
+    plans = json.loads(Path(folder, "report.json").read_text(encoding="utf-8"))["install"]
     found = [(each["metadata"], each["download_info"]["url"]) for each in plans]
     listed = [(about["name"], about["version"], folder in url) for about, url in found]
     return {"kind": "dict", "refused": "", "found": listed}

@@ -275,7 +275,7 @@ def _work(line: Connection, rank: int, workers: int, payload: bytes, *rest: Any)
 
         set_train_fn_utils = private.train_fn_utils.set_train_fn_utils
 
-        sys.stdout = open(f"{point}/printed-{rank}", "w", buffering=1)  # noqa: SIM115
+        sys.stdout = open(f"{point}/printed-{rank}", "w", encoding="utf-8", buffering=1)  # noqa: SIM115
         line.send(BEGINS)  # imported: how long that takes, the machine says
         torch.set_num_threads(1)
         torch.seed()  # else the copies of one process would begin with the same random numbers
@@ -321,7 +321,7 @@ def mortal(train_loop: Callable, folder: str, kill: Kill = None, nap: float = 0.
         rank = ray.train.get_context().get_world_rank()
         first = not list(Path(folder).glob(f"{rank}-*"))
         dies_after = kill[1] if kill and first and kill[0] == rank else None
-        with open(f"{folder}/{rank}-{time.time_ns()}", "w", buffering=1) as file:
+        with open(f"{folder}/{rank}-{time.time_ns()}", "w", encoding="utf-8", buffering=1) as file:
 
             def note(entry: list) -> None:
                 plain = [_digest(each) if isinstance(each, np.ndarray) else each for each in entry]

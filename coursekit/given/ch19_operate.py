@@ -270,7 +270,7 @@ def answer_stack_requests(self: Any, path: str) -> int:
     """Let this actor write the stacks of all its threads to a file at each SIGUSR1; return its process. Use `__ray_call__`."""
     import faulthandler
 
-    self._stacks = Path(path).open("w")  # noqa: SIM115  the handler writes there for as long as the actor runs
+    self._stacks = Path(path).open("w", encoding="utf-8")  # noqa: SIM115  the handler writes there for as long as the actor runs
     faulthandler.register(signal.SIGUSR1, file=self._stacks)
     return os.getpid()
 
@@ -278,9 +278,9 @@ def answer_stack_requests(self: Any, path: str) -> int:
 def stack_of(pid: int, path: str) -> str:
     """Return the stack of a process's main thread, innermost first, without Ray's lines and Python's own."""
     os.kill(pid, signal.SIGUSR1)
-    wait_until(lambda: "Current thread" in Path(path).read_text(), 10)
+    wait_until(lambda: "Current thread" in Path(path).read_text(encoding="utf-8"), 10)
     time.sleep(0.2)  # the last lines
-    (*_, main) = Path(path).read_text().split("Current thread")
+    (*_, main) = Path(path).read_text(encoding="utf-8").split("Current thread")
     lines = [line.strip() for line in main.splitlines() if line.strip().startswith("File ")]
     kept = [
         line for line in lines if not re.search(r"site-packages.ray.(_private|util)|lib.python3\.\d+.threading", line)
@@ -430,11 +430,11 @@ def _by_py_spy(process: Any, stacks: str) -> dict:
 
 
 def _by_signal(process: Any, stacks: str) -> dict:
-    seen = Path(stacks).read_text().count("Current thread")
+    seen = Path(stacks).read_text(encoding="utf-8").count("Current thread")
     os.kill(process.pid, signal.SIGUSR1)
-    wait_until(lambda: Path(stacks).read_text().count("Current thread") > seen, 30)
+    wait_until(lambda: Path(stacks).read_text(encoding="utf-8").count("Current thread") > seen, 30)
     active = _computes(process)  # and it writes the last lines
-    (*_, main) = Path(stacks).read_text().split("Current thread")
+    (*_, main) = Path(stacks).read_text(encoding="utf-8").split("Current thread")
     found = re.findall(r'File "(?:.*/)?(.+?)", line (\d+) in (\S+)', main)
     frames = [{"function": function, "file": file, "line": int(line)} for file, line, function in found]
     return {"active": active, "frames": frames}

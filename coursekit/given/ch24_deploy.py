@@ -93,7 +93,7 @@ def dry_run(text: str) -> dict:
     if kind != "local":
         raise ValueError(f"provider.type is {kind!r}: only `local` needs no cloud")
     with tempfile.TemporaryDirectory(prefix="up-") as folder, _our_own_ssh(Path(folder)):
-        Path(folder, "cluster.yaml").write_text(text)
+        Path(folder, "cluster.yaml").write_text(text, encoding="utf-8")
         failed = _up(f"{folder}/cluster.yaml")
         noted = _noted(Path(folder))
         sent = [(words[-1].rpartition("@")[2], words[-2]) for words in noted if words[0] == "rsync"]
@@ -137,7 +137,10 @@ def _up(path: str) -> str:
     commands = private.autoscaler_commands
 
     logging.getLogger("ray.autoscaler").setLevel(logging.ERROR)
-    with Path(f"{path}.printed").open("w") as printed, _quiet_launcher():  # `ssh` inherits it, so it must be a file
+    with (
+        Path(f"{path}.printed").open("w", encoding="utf-8") as printed,
+        _quiet_launcher(),
+    ):  # `ssh` inherits it, so it must be a file
         try:
             with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
                 commands.create_or_update_cluster(path, None, None, False, False, yes=True, no_config_cache=True)

@@ -45,7 +45,7 @@ class World:
         """Return what has happened so far, in order: effects with their keys, deaths, and what else was recorded."""
         if not os.path.exists(self.path):
             return []
-        return [json.loads(line) for line in Path(self.path).read_text().splitlines()]
+        return [json.loads(line) for line in Path(self.path).read_text(encoding="utf-8").splitlines()]
 
 
 def play_cartpole(weights: list[float], seeds: list[int]) -> float:
@@ -237,7 +237,7 @@ def _publish(publish_once: Callable, orders: list, home: str) -> list[Published]
 
 
 def _registry(path: str) -> object:
-    text = Path(path).read_text() if os.path.exists(path) else ""
+    text = Path(path).read_text(encoding="utf-8") if os.path.exists(path) else ""
     try:
         return json.loads(text)
     except ValueError:

@@ -58,7 +58,7 @@ class Saver:
         return len(weights)
 
     def _write(self, path: str, weights: list[float]) -> None:
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8") as file:
             json.dump(weights, file)
 
 

@@ -102,7 +102,7 @@ def two_machines(token: str) -> Iterator[Laptop]:
                 raise RuntimeError(
                     "The machines did not start: " + " ".join(log.read_text() for log in logs if log.exists())
                 )
-            (process,) = Path(f"/proc/{world.pid}/task/{world.pid}/children").read_text().split()
+            (process,) = Path(f"/proc/{world.pid}/task/{world.pid}/children").read_text(encoding="utf-8").split()
             yield Laptop(inside, int(process))
         finally:
             world.communicate()  # its input ends, as it does when this process is killed, and with it all that runs there

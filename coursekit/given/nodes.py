@@ -149,7 +149,7 @@ def autoscaler(cluster: Cluster, settings: str) -> Iterator["Decisions"]:
     config = _complete(cluster, yaml.safe_load(settings))
     with guarded_folder("autoscaler-") as folder:
         path, out, err = (os.path.join(folder, name) for name in ("cluster.yaml", "out.log", "err.log"))
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8") as file:
             yaml.safe_dump(config, file)
         head = cluster.head_node
         with contextlib.suppress(KeyError):
@@ -176,7 +176,7 @@ class Decisions:
     def lines(self) -> list[str]:
         """Return one line for each decision."""
         mark = private.ray_constants.LOG_PREFIX_EVENT_SUMMARY
-        with open(self._log, errors="replace") as file:
+        with open(self._log, encoding="utf-8", errors="replace") as file:
             return [line.partition(mark)[2].strip() for line in file if mark in line]
 
 

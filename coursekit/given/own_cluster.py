@@ -71,7 +71,7 @@ class Started:
 
     def __init__(self, words: list[str], environment: dict[str, str], log: Path):
         self.words, self._log = words, log
-        with log.open("w") as output:
+        with log.open("w", encoding="utf-8") as output:
             self._guard = subprocess.Popen(
                 [sys.executable, "-S", "-c", GUARD, *words],
                 env=environment,
@@ -153,7 +153,7 @@ class OwnCluster:
         self.token = os.environ.get("RAY_AUTH_TOKEN") or secrets.token_hex(32)  # a variable comes before a file
         self.token_file = f"{self.folder}/token"
         Path(self.token_file).touch(mode=0o600)
-        Path(self.token_file).write_text(self.token)
+        Path(self.token_file).write_text(self.token, encoding="utf-8")
         self.port, self.dashboard_port, self.client_port = free_ports(3)
         self.scripts = ""  # a folder whose `ray` and `python` come before all others
         self._started: list[Started] = []

@@ -226,7 +226,7 @@ def _resident_mb(process: psutil.Process) -> float:
 
 def _proportional_mb(process: psutil.Process) -> float:
     with contextlib.suppress(OSError, StopIteration):
-        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+        lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
     return _resident_mb(process)  # it hides its memory, and so counts in full
 
@@ -251,8 +251,8 @@ def sweep() -> None:
 def _homes(controller: str) -> list[Path]:
     """Return the folders where this process may hope to make a group for a controller, the nearest first."""
     try:
-        groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
-        mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()]
+        mounts = [line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
     except OSError:
         return []
     own = {controllers: path for _, controllers, path in groups}
@@ -271,5 +271,5 @@ def _homes(controller: str) -> list[Path]:
 
 def _words(path: Path) -> list[str]:
     with contextlib.suppress(OSError):
-        return path.read_text().split()
+        return path.read_text(encoding="utf-8").split()
     return []

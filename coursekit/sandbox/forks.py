@@ -100,7 +100,7 @@ def _fork_into(enter: Callable[[], None]) -> int:
         return _fork_between(enter, writing)
     os.close(writing)
     os.waitpid(copy, 0)
-    with open(reading) as pipe:
+    with open(reading, encoding="utf-8") as pipe:
         reply = json.loads(pipe.readline())
     if "error" in reply:
         raise OSError(reply["error"])

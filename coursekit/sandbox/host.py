@@ -26,7 +26,7 @@ def user_ids() -> tuple[int, int]:
     """Return the first of a range of user ids that own nothing here, and how many; for an ordinary user, only its own."""
     if os.getuid() != 0:
         return jail.USER, 1
-    with open("/proc/self/uid_map") as file:
+    with open("/proc/self/uid_map", encoding="utf-8") as file:
         extents = [(int(line.split()[0]), int(line.split()[2])) for line in file]
     for first, count in extents:
         if first <= FIRST_USER and first + count >= FIRST_USER + USERS:

@@ -94,9 +94,9 @@ def enter(user: int, hidden: Iterable[str]) -> None:
     for path, target in (links | _LINKS).items():
         os.symlink(target, _ROOT + path)
     os.mkdir(f"{_ROOT}/run")
-    Path(_ROOT + STARTER).write_text(starter())
+    Path(_ROOT + STARTER).write_text(starter(), encoding="utf-8")
     for name, text in _OWN_ETC.items():
-        Path(f"{_ROOT}/etc/{name}").write_text(text)
+        Path(f"{_ROOT}/etc/{name}").write_text(text, encoding="utf-8")
     emptied = [path for path in map(os.path.realpath, hidden) if _empty(_ROOT + path)]
     _show(opened, python_folders())  # also where it lies in a hidden folder
     emptied += [path for path in _masks() if _empty(_ROOT + path)]
@@ -161,4 +161,4 @@ def make_private(disk_mb: float, shm_mb: float) -> None:
 
 def forbid_namespaces() -> None:
     """Leave no way to capabilities by a user namespace further in."""
-    Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    Path("/proc/sys/user/max_user_namespaces").write_text("0", encoding="utf-8")

@@ -155,7 +155,7 @@ def become(user: int) -> None:
 
 def drop_privileges() -> None:
     """Give up every capability, also of programs started later, and the ways to get one."""
-    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text(encoding="utf-8"))
     for capability in range(last + 1):
         _prctl("dropping a capability", _CAPBSET_DROP, capability)
     _prctl("dropping ambient capabilities", _CAP_AMBIENT, 4)

@@ -236,5 +236,5 @@ def _threads(pid: int) -> list[str]:
 
 def _runs(stat: str) -> bool:
     with contextlib.suppress(OSError):  # the thread has just ended
-        return Path(stat).read_text().rpartition(")")[2].split()[:1] == ["R"]
+        return Path(stat).read_text(encoding="utf-8").rpartition(")")[2].split()[:1] == ["R"]
     return False

@@ -108,7 +108,7 @@ def memory(processes: list[psutil.Process]) -> str:
     total: Counter[str] = Counter()
     for process in processes:
         with suppress(OSError):  # it has ended
-            for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]:
+            for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()[1:]:
                 name, kilobytes = line.split()[:2]
                 total[name] += int(kilobytes)
     alone = total["Private_Clean:"] + total["Private_Dirty:"]

@@ -109,7 +109,7 @@ def _versions(platform: str, python: str) -> list[str]:
     command += ["--python-platform", PLATFORMS[platform][0], "--python-version", python]
     command += ["--constraints", str(ROOT / "constraints.txt"), *_cpu_build(platform, "--torch-backend", "cpu")]
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
-    with tempfile.NamedTemporaryFile("w", suffix=".in") as tools:  # what installs the course
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".in") as tools:  # what installs the course
         tools.write("\n".join([*needed, "uv"]))
         tools.flush()
         command = ["bash", str(ROOT / "scripts/uv.sh"), sys.executable, *command]
