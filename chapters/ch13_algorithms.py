@@ -669,7 +669,8 @@ Here, it loses to every run that arrived within that budget, and any pair that t
 def outcomes(runs, column):
     """Return a row for each run: when it arrived, and 1; or how long it ran without arriving, and 0."""
     found = [arrival(run, SOLVED)[column] for run in runs]
-    return np.array([(run[-1][column], 0) if math.isnan(at) else (at, 1) for at, run in zip(found, runs, strict=True)])
+    lasted = [run[-1][column] if run else 0 for run in runs]  # 0: not one iteration ended in time
+    return np.array([(end, 0) if math.isnan(at) else (at, 1) for at, end in zip(found, lasted, strict=True)])
 
 
 def chance_to_be_first(one, other):

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypedDict
 
+import numpy as np
+
 from coursekit.given.rllib_configs import Facts, built, facts, quietly_built
 
 CORRIDOR = "coursekit.given.environments:SimpleCorridor-v0"  # ten squares, the exit at the last; Chapter 7 wrote it
@@ -46,6 +48,7 @@ def train_dqn(make_config: Callable, length: int, steps: int, seeds: list[int]) 
         with built(config.debugging(seed=seed, log_sys_usage=False)) as [algo]:
             if _best_return(algo.get_module(), length) > -5:
                 continue
+            algo.local_replay_buffer.rng = np.random.default_rng(seed)  # its own generator has no seed in Ray 2.60
             rows: list[Iteration] = []
             while not rows or rows[-1]["steps"] < steps:
                 result = algo.train()

@@ -50,7 +50,7 @@ def three_settings_and_no_more(length, steps):
 
 @rejects("short_dqn", says="How often did the target network", long=True)
 def hardly_ever_copies_the_weights(length, steps):
-    return dqn(length, **schedules(steps), training_intensity=16)
+    return dqn(length, **schedules(steps), training_intensity=16, target_network_update_freq=steps)
 
 
 @rejects("short_dqn", long=True)
