@@ -682,7 +682,7 @@ check("act", act)
 # %% [markdown] tags=["solution"]
 r"""
 Other kinds of actions need more than `argmax`.
-`network.get_inference_action_dist_cls().from_logits(scores).to_deterministic().sample()` picks the best action for any of these kinds: for several choices at once (`MultiDiscrete`), it's a vector of numbers; for a torque or a steering angle, it's the mean.
+`network.get_inference_action_dist_cls().from_logits(scores[None]).to_deterministic().sample()[0]` picks the best action for any of these kinds: for several choices at once (`MultiDiscrete`), it's a vector of numbers; for a torque or a steering angle, it's the mean.
 
 A continuous action needs one more step, because a connector also works on the way *out*.
 RLlib trains with actions between −1 and 1 (`normalize_actions=True`) and stretches them to the environment's range.

@@ -393,5 +393,6 @@ def test_the_best_action_of_several_choices_at_once_is_a_vector(local_ray):
         action_space=gymnasium.spaces.MultiDiscrete([2, 3]),
         model_config={"fcnet_hiddens": [4]},
     ).build()
-    scores = network.forward_inference({"obs": torch.zeros(1, 2)})["action_dist_inputs"]
-    assert network.get_inference_action_dist_cls().from_logits(scores).to_deterministic().sample().shape == (1, 2)
+    scores = network.forward_inference({"obs": torch.zeros(1, 2)})["action_dist_inputs"][0]
+    kind = network.get_inference_action_dist_cls()
+    assert kind.from_logits(scores[None]).to_deterministic().sample()[0].shape == (2,)  # it needs a batch
