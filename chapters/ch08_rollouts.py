@@ -70,7 +70,7 @@ To see why, separate them: put two CartPoles in an actor, and keep the agent in 
 The agent is one line of NumPy that pushes toward the side that the pole is about to lean to.
 `carts(2)` is a `SyncVectorEnv` of two CartPoles.
 
-**Predict:** in a local loop, a step of both carts takes about 30 µs.
+**Predict:** in a local loop, a step of both carts takes 30 to 100 µs.
 How long does it take as a remote call?
 """
 
@@ -116,7 +116,7 @@ measured("remote_step", microseconds["one call per step"])
 
 # %% [markdown]
 r"""
-A step takes about a millisecond instead of tens of microseconds, because every step pays the overhead of a call (Chapter 3).
+A step takes a millisecond or more instead of tens of microseconds, because every step pays the overhead of a call (Chapter 3).
 A sampler pays it once for a whole [**fragment**](../docs/glossary.md#fragment), the experience of many steps.
 If the agent is a large network on a GPU, it may still pay to separate the two, but then hundreds of environments send their observations in one message.
 Both designs follow the same rule: *send few, large messages*.
@@ -350,14 +350,15 @@ if passed("Sampler"):
 # %% [markdown]
 r"""
 Pass that fraction as `num_cpus`, because by default, a running actor reserves no CPU (Chapter 4).
-Our samplers need a few percent of a core, but we request 0.5, so that eight of them fill this Ray instance's four CPUs.
+Our samplers, which sleep, need a tenth of a core or less, but we request 0.5, so that eight of them fill this Ray instance's four CPUs.
 """
 
 # %%
 samplers = []
 if passed("Sampler"):
     sampler_actor = ray.remote(Sampler).options(num_cpus=0.5)
-    samplers = [sampler_actor.remote(slow_carts, leans, seed) for seed in range(8)]
+    seeds = range(0, 16, 2)  # the two environments of a sampler get the seeds `seed` and `seed + 1`
+    samplers = [sampler_actor.remote(slow_carts, leans, seed) for seed in seeds]
     ray.get([sampler.__ray_ready__.remote() for sampler in samplers])  # returns once all have started
     print("CPUs that Ray can still assign:", ray.available_resources().get("CPU", 0))
 
@@ -699,7 +700,7 @@ If you don't, another program needed the cores, so run both cells again.
 
 But look at the ages.
 While a fast sampler collects one fragment, the others deliver two or three, so its weights are two or three versions old when you learn from it.
-While the straggler collects one, the others deliver about nine, so its bars are on the right.
+While the straggler collects one, the others deliver seven to nine, so its bars are on the right.
 
 In synchronous sampling with one update per round, every age is 0.
 So you choose between **waiting** and [**stale experience**](../docs/glossary.md#staleness), which shows what an older policy did.
@@ -765,7 +766,7 @@ Solve that for $L$.
 r"""
 On paper, the answer is 90: of 100 ms in total, 10 are overhead.
 
-Now measure two samplers: one with plain CartPoles, at about 30 µs per frame, and one with slow ones, at 5 ms per frame.
+Now measure two samplers: one with plain CartPoles, at 30 to 100 µs per frame, and one with slow ones, at 5 ms per frame.
 The dashed lines show the lengths that your function chooses for 10% overhead.
 """
 
