@@ -457,7 +457,7 @@ comparison
 # %% [markdown]
 r"""
 Each wrapper adds a Python call to every step.
-Three of them lengthen a step as short as CartPole's by a few percent; in a step that takes a millisecond, you wouldn't notice them.
+Three of them lengthen a step as short as CartPole's by about 5% to 10%; in a step that takes a millisecond, you wouldn't notice them.
 If the interval contains 1, these rounds can't tell the two apart, so run the cell again.
 
 To write a wrapper, override the method that you want to change.
@@ -608,7 +608,7 @@ Compare a single environment in a plain loop with eight in a `SyncVectorEnv` and
 There are three kinds of environment: the plain CartPole, one that sleeps for 5 ms in each step, and one that computes for 5 ms.
 The table shows the steps per second of all environments together.
 
-**Predict:** which of the three is the fastest for the plain CartPole, whose step takes a few microseconds?
+**Predict:** which of the three is the fastest for the plain CartPole, whose step takes 5 to 20 µs?
 """
 
 # %% tags=["demo"]
@@ -654,7 +654,7 @@ The scale is logarithmic.
 
 - **CartPole**: the plain loop wins.
   `SyncVectorEnv` has to handle arrays as well, and `AsyncVectorEnv` sends a message to each process and waits for its reply, which takes many times as long as a step.
-- **Sleeping**: eight sleeps at the same time take little longer than one, so `AsyncVectorEnv` is about six to eight times as fast.
+- **Sleeping**: eight sleeps at the same time take little longer than one, so `AsyncVectorEnv` is about five to eight times as fast.
   `SyncVectorEnv` sleeps eight times in a row and gains nothing.
 - **Computing**: the processes need cores.
   With two cores, `AsyncVectorEnv` is at most about twice as fast, however many processes you start.
