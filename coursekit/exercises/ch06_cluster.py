@@ -409,7 +409,7 @@ question(
 question(
     "what_a_token_is_for",
     """
-    Your head node listens on a university network, without a token. What can others on that network do?
+    Your head node has no token, and all of its ports, the dashboard's included, are open to a university network. What can others on that network do?
 
     a) They can look at the dashboard, but nothing else.
         You can submit jobs to the dashboard, so it does more than show things. What is a job?
