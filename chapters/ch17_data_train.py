@@ -905,7 +905,7 @@ r"""
 - **Weights without the optimizer's state** resume on a different path, without an error.
 - **A checkpoint from worker 0 alone** lacks the other workers' shards under FSDP, and nothing raises an error.
 - **`result.metrics` is None** if you never report a checkpoint, because it holds only metrics that were reported with one.
-- **Nothing is shuffled** unless you use `iter_torch_batches(local_shuffle_buffer_size=…)` or `ds.random_shuffle()`.
+- **Nothing is shuffled** unless you ask for it, such as with `iter_torch_batches(local_shuffle_buffer_size=…)` or `ds.random_shuffle()`.
 
 ## Read on
 
