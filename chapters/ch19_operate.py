@@ -74,7 +74,7 @@ r"""
 
 In this slow program, three **samplers** collect fragments of experience from a slow simulator.
 A fragment takes a sampler 0.14 s, and a sleep stands in for the simulator.
-A **preparer** turns the frames of a fragment into numbers in about a tenth of a second, and a **learner** learns from them in a hundredth.
+A **preparer** turns the frames of a fragment into numbers in a little over a tenth of a second, and a **learner** learns from them in a hundredth.
 Every fragment passes through all three stages, and the stages work at the same time.
 The program has been slow since last week, and a colleague has already asked for a faster simulator.
 
@@ -113,7 +113,7 @@ stages.round(2)
 
 # %% [markdown]
 r"""
-The samplers usually have the most seconds in total, and the longest calls, too.
+The samplers may have the most seconds in total, and the longest calls, too.
 Neither would make them the [bottleneck](../docs/glossary.md#bottleneck), because three samplers share those seconds, while the preparer works alone.
 Each of these actors runs one call at a time, so the program can't finish before its busiest actor has.
 That's why the stage with the largest number in the last column sets the pace of the whole program.
