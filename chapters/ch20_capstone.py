@@ -82,7 +82,7 @@ The observations show neither prices nor habits.
 
 The prices, the habits, the map, and the rate of new orders make up a **world**.
 This notebook uses a single world, but every check uses a new one, and so does the leaderboard's judge.
-Neither a kind's number nor the rank of its price tells you whether the kind is worth fetching.
+Neither a kind's number nor the rank of its price tells you which kinds are worth fetching.
 
 An **observation** is 55 numbers between 0 and 1.
 The first seven describe the robot: its battery, its distances to the table and to the station, and how many parcels of each of the four kinds it carries.
@@ -692,7 +692,7 @@ r"""
 The baseline delivers all kinds alike, and the rule that knows all prices delivers only what pays.
 With the full budget, the agent learns to tell the two kinds that cost money apart.
 It hardly touches the parcels that cost 4, but it delivers about as many of those that cost 2 as the baseline does, because the same customers' next order pays 13.
-No observation says so: the agent saw only which kinds it carried, then a loss, and several steps later a larger payment.
+No observation says so: the agent saw only the kinds of the parcels, then a loss, and several steps later a larger payment.
 In quick mode, it may not have learned this yet.
 
 Now watch the agent beside the rule that knows all prices.
