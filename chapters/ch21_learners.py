@@ -697,7 +697,7 @@ The stream's last fragment arrives hardly earlier than the list, but the learner
 ## An inference actor chooses the actions of all samplers
 
 So far, every sampler has had its own network and has received all weights after every update.
-That's fine for 20 kB, but you'd rather keep a policy of a gigabyte in one place, on a GPU.
+That's fine for 37 kB, but you'd rather keep a policy of a gigabyte in one place, on a GPU.
 SEED RL (Espeholt et al. 2019) does so: an [inference actor](../docs/glossary.md#inference-actor) collects the observations of many samplers, calls the network once for all of them, and returns to each sampler its row of the output.
 
 The batches of [Chapter 3](ch03_actors.ipynb) needed a timer.
