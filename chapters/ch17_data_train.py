@@ -605,7 +605,7 @@ r"""
 A `TorchTrainer` takes the loop, its configuration, the datasets, and three settings:
 
 - `ScalingConfig` sets the number of workers and the resources that each one reserves.
-  The default is one CPU per worker, but if the workers reserve all of Ray's CPUs, none is left for Ray Data's tasks, and the workers wait for rows forever.
+  The default is one CPU per worker, but if the workers reserve all of Ray's CPUs, none is left for Ray Data's tasks, and unless the rows are materialized, as they are here, the workers wait for them forever.
   Half a CPU per worker avoids that, and it slows nothing down, because Ray only counts CPUs (Chapter 4).
 - `RunConfig` sets the run's name and the place for its checkpoints.
   On a cluster, every node must be able to reach that place: `s3://…`, or a shared folder.

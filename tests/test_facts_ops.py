@@ -95,6 +95,14 @@ def test_ray_train_gives_every_worker_the_same_number_of_rows():
     assert "streaming_split(\n                        world_size, equal=True" in inspect.getsource(DataConfig.configure)
 
 
+def test_materialized_rows_reach_the_workers_of_ray_train_without_a_free_cpu():
+    from ray.data._internal.execution.operators import output_splitter
+    from ray.data._internal.iterator import stream_split_iterator
+
+    assert '{"num_cpus": 0, "num_returns": 2}' in inspect.getsource(output_splitter)
+    assert "@ray.remote(num_cpus=0)\nclass SplitCoordinator" in inspect.getsource(stream_split_iterator)
+
+
 def test_ray_train_refuses_to_report_a_tensor():
     from ray.train.v2._internal.execution import context
 

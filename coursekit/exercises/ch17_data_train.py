@@ -460,7 +460,7 @@ question(
     b) The row is kept for validation.
         Ray Train doesn't set rows aside for validation: it leaves this row out.
     *c) With an extra row, that worker could have an extra batch, and it would wait for a gradient that never comes.
-        Right: each step needs all workers. In batches of 2, 719 rows make one batch more than 718 rows do, and that worker would wait forever.
+        Right: each step needs all workers. In batches of 2, 719 rows make one batch more than 718 rows do, and that worker would wait in vain.
     """,
 )
 
