@@ -42,7 +42,7 @@ def test_two_kinds_pay_and_two_cost_money(seed):
     assert sorted(price > 0 for price in prices) == [False, False, True, True]
 
 
-def test_neither_a_kinds_number_nor_the_rank_of_its_price_says_whether_it_is_worth_fetching():
+def test_neither_a_kinds_number_nor_the_rank_of_its_price_says_which_kinds_are_worth_fetching():
     worlds = [draw_world(seed) for seed in range(40)]
     assert {world.prices.index(max(world.prices)) for world in worlds} == set(range(KINDS))
     trials = [next(kind for kind, price in enumerate(w.prices) if price < 0 <= w.follows[kind]) for w in worlds]
