@@ -191,7 +191,8 @@ You write Python functions and classes, and Ray runs them in other processes, mo
 
 In this course, you use Ray for distributed **reinforcement learning**: many processes collect experience, and one learns from it.
 First you build that by hand (Chapters 1 to 10), and then with RLlib, Ray's library for it (11 to 15).
-After that, you tune, serve, and operate what you've trained (16 to 20).
+After that, you tune, serve, and operate what you've trained (16 to 19), and a capstone brings it together (20).
+Chapters 21 to 26 are electives: many learners, RLlib's inside, self-play, deploying clusters, durable pipelines, and language models.
 
 A quiz works like an exercise: write a letter in quotes in place of the dots, and run both cells.
 If your answer is wrong, the quiz tells you why.
