@@ -401,7 +401,7 @@ Chapter 4 shows how they *can* deadlock.
 # %% [markdown] tags=["notes"]
 r"""
 You're halfway through the chapter, and this is a good moment for a break.
-Ask what the room predicted for the nested tasks: many people expect a deadlock.
+Ask what people predicted for the nested tasks: many expect a deadlock.
 In the timeline, the parents' longer bars contain those of their children.
 """
 

@@ -53,8 +53,8 @@ warm_up(4)
 # %% [markdown] tags=["notes"]
 r"""
 The run sheet plans eighty-five minutes, with `column_sums` and `read_once` as homework.
-The room usually asks whether any of this matters for small data.
-It doesn't, and the plot in the second section shows where small ends.
+Somebody usually asks whether any of this matters for small data.
+It doesn't, and the plot of four ways to pass an array shows where small ends.
 """
 
 # %% [markdown]
@@ -102,7 +102,7 @@ The Arrow table is about as fast, because its memory also goes into the store in
 The same is true of the numeric columns of a pandas DataFrame, and of arrays inside a dict, a list, or a dataclass.
 
 The **tensor** takes many times as long: PyTorch pickles its numbers as ordinary bytes, so every reader copies them into its own tensor.
-In reinforcement learning, weights and batches are tensors, so put `tensor.numpy()` instead, and turn the view back into a tensor with `torch.from_numpy`.
+In reinforcement learning, weights and batches are tensors, so put `tensor.numpy()` instead, or `tensor.detach().numpy()` if the tensor requires a gradient, and turn the view back into a tensor with `torch.from_numpy`.
 PyTorch warns you that this memory is read-only, but it doesn't stop you: if you write to the tensor, the numbers change for every reader.
 If you set `RAY_ENABLE_ZERO_COPY_TORCH_TENSORS=1` in the environment before you import Ray, Ray makes both conversions for you: tensors lose their `requires_grad`, and a tensor that isn't contiguous or not in CPU memory is copied first.
 
@@ -516,7 +516,7 @@ A crash or a lost node has the same effect (Chapter 5).
 # %% [markdown] tags=["notes"]
 r"""
 This is the halfway point.
-After the demonstration with the killed workers, the room usually asks what happens if the *driver* dies.
+After the demonstration with the killed workers, somebody usually asks what happens if the *driver* dies.
 Everything that it owns is lost, which in this chapter is everything.
 With detached actors (Chapter 3), something can outlive its program.
 """
