@@ -49,7 +49,7 @@ r"""
 The run sheet plans two hours, with `Batcher` as homework.
 Nothing in this chapter builds on the sections about threads, pools, and names.
 Have everyone run the two cells above while you talk.
-Ask who has ever used a lock: those people will enjoy the second section.
+Ask who has ever used a lock: those people will enjoy the section about lost updates.
 """
 
 # %% [markdown]
@@ -667,7 +667,7 @@ quiz("how_many_actors", how_many_actors)
 # %% [markdown] tags=["notes"]
 r"""
 This is the halfway point.
-Compare the curves in the room: a laptop with eight cores, one with two, and a shared server.
+Compare the curves of several people: a laptop with eight cores, one with two, and a shared server.
 Each `compute` curve bends at a different place, and on the shared server it may not bend at all.
 The most frequent question is "So why `num_cpus=4`?"
 The answer: it's Ray's resource accounting, and it adds no core.

@@ -398,7 +398,7 @@ def _judge_marks(moved: np.ndarray, steps: int) -> None:
     )
     expect(
         not stale.any(),
-        "Some gradients were computed with weights that lack the worker's own last two gradients. A worker must get the weights in every step.",
+        "Some gradients were computed with old weights, to which the server hadn't yet applied the worker's own last two gradients. A worker must get the weights from the server again in every step.",
     )
 
 
@@ -412,7 +412,7 @@ def _judge_regression(answer: Answer, rng: Generator) -> None:
         got,
         truth,
         f"On a regression with 3 shards and 40 steps each, the weights ended at {ended}; one of them is {off:.2f} away from "
-        "the weight behind the data.",
+        "the weight that the data were made with.",
         rtol=0,
         atol=0.2,
     )
