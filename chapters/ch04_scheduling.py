@@ -698,7 +698,7 @@ Ray Tune and Ray Train make such groups for you: the trial that stays PENDING is
 
 # %% [markdown] tags=["notes"]
 r"""
-Let the room vote before the next measurement: is PACK or SPREAD faster?
+Ask for a show of hands before the next measurement: is PACK or SPREAD faster?
 Most people say SPREAD, because there are "more machines".
 Ask what the workers exchange.
 Then run it.
