@@ -595,7 +595,7 @@ check("CheckpointedCounter", CheckpointedCounter)
 r"""
 Saving in `atexit`, `__del__`, or `finally` looks elegant, but it never happens: after SIGKILL, none of them runs.
 If a call is cheap to repeat, as in training, you can save every hundredth call: you lose at most 99 steps, and you know it.
-The rename is enough if a process dies; to survive a power failure, call `os.fsync` on the new file before you rename it.
+The rename is enough if a process dies; to survive a power failure, also call `os.fsync` on the new file before you rename it, and on its folder afterward.
 """
 
 # %% tags=["demo"]
@@ -619,7 +619,7 @@ If a call is idempotent, *at least once* has the same effect as *exactly once*.
 r"""
 This is a good place for a break.
 Somebody always asks why Ray doesn't save the state automatically: only you know which state matters, how often it's worth saving, and where.
-Ask the room what the state of a learner is (weights, optimizer, step count, seeds), and who has lost a night of training to a checkpoint without the optimizer.
+Ask what the state of a learner is (weights, optimizer, step count, seeds), and who has lost a night of training to a checkpoint without the optimizer.
 """
 
 # %% [markdown]
