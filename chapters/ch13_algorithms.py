@@ -50,7 +50,7 @@ ray.init(num_cpus=4, include_dashboard=False);
 r"""
 The run sheet plans a hundred minutes, with `pick_algorithm` and the section on learners and GPUs as homework.
 The comparison is the core of the chapter: have everyone write down two rankings *before* it runs, one by steps and one by seconds.
-It takes about a minute, so start it before the coffee break, together with the cells for more seeds and for CartPole.
+It takes a minute or two, so start it before the coffee break, together with the cells for more seeds and for CartPole, which take about three minutes each.
 """
 
 # %% [markdown]
@@ -546,7 +546,7 @@ Call it solved at a mean return of $-0.5$: that's sixteen steps, random actions 
 
 DQN goes first, with a budget of `STEPS` steps.
 The time that these steps take becomes the time budget for the others.
-With all five algorithms, the run takes about a minute.
+With all five algorithms, the run takes a minute or two.
 
 In an iteration of fifty steps, only a few episodes end, and a few lucky episodes don't solve the problem.
 So `smoothed` takes the mean of the last five rows.
@@ -636,7 +636,7 @@ Here, the asynchronous algorithms gain little, if anything: a simulator that tak
 They win when enough EnvRunners make sampling as fast as learning, or when some steps take much longer than others.
 
 Each curve is a single run: another seed means other initial weights, other random actions, and another curve.
-The next cell runs DQN and PPO with more seeds, which takes about a minute.
+The next cell runs DQN and PPO with more seeds, which takes about three minutes.
 It draws the mean of each algorithm's runs and a band from the worst run to the best.
 """
 
@@ -706,7 +706,7 @@ Then ask what would make the right plot look like the left one; the next section
 # %% [markdown]
 r"""
 Does this hold for another problem?
-Outside quick mode, the next cell runs the same five algorithms on CartPole, which takes about two minutes.
+Outside quick mode, the next cell runs the same five algorithms on CartPole, which takes about three minutes.
 The budget is small, so the target is a mean return of 100 instead of 500.
 """
 
@@ -769,7 +769,7 @@ But it gets the large effects right.
 # %% [markdown]
 r"""
 Now feed `pick_algorithm` *your* curves.
-`steps` is where each curve first reached the target, and `own` is the time that 1,000 steps took, because the corridor itself takes almost no time.
+`steps` is where each curve first reached the target, and `own` is the time that 1,000 steps took on average, because the corridor itself takes almost no time.
 
 **Predict:** you've just seen the ranking for a simulator step that takes no time, with one EnvRunner.
 How many milliseconds must a step take before another algorithm needs the fewest seconds?
@@ -813,7 +813,8 @@ if candidates:
 # %% [markdown]
 r"""
 The winner usually changes below a few milliseconds, which is a short step for a simulator.
-At the left, the lines are in the same order as in the plot against seconds; at the right, as in the plot against steps.
+At the right, the lines are in the same order as in the plot against steps.
+At the left, they're in nearly the same order as in the plot against seconds: `own` is an average over the whole run, so two algorithms that are close may change places.
 Where two lines cross, neither choice is a mistake.
 """
 
