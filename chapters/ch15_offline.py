@@ -271,7 +271,7 @@ if passed("hold_out"):
 
 # %% [markdown]
 r"""
-On whole episodes, $R^2$ is about 0 or far below, so in new episodes, the tree does no better than always predicting the mean.
+On whole episodes, $R^2$ is almost always below 0, so in new episodes, the tree does worse than always predicting the mean.
 Ray Data's `train_test_split` splits by rows, so before you use it, ask which rows of your data belong together: those of an episode, a patient, or a day.
 """
 
