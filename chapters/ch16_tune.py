@@ -491,8 +491,8 @@ if passed("objective") and passed("tuner"):
 # %% [markdown]
 r"""
 To search with Optuna, you change the search space and the `TuneConfig`; the training stays the same.
-The first four trials are random.
 Only two trials run at a time, because Optuna can learn only from trials that have ended.
+Until four have ended, its choices are random, so the first four trials are random, and usually the fifth, too.
 """
 
 # %% tags=["demo"]
@@ -530,7 +530,7 @@ if found:
 
 # %% [markdown]
 r"""
-Right after the dashed line, TPE has few results to learn from, so it still tries values from all over the range.
+Soon after the dashed line, TPE has few results to learn from, so it still tries values from all over the range.
 Later, most of its trials are where the dots are bright, although in a short search, luck still matters.
 With trials this short, random search does nearly as well; if a trial takes a day, ten fewer trials save days.
 You can add a scheduler, too: put `scheduler=ASHAScheduler(...)` into the same `TuneConfig`.

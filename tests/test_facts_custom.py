@@ -292,6 +292,25 @@ def test_by_default_asha_ends_every_trial_after_100_reports():
     assert settings["stop_last_trials"].default is True
 
 
+def test_with_two_trials_at_a_time_optunas_fifth_is_random_like_the_first_four_and_the_sixth_is_not():
+    import optuna
+
+    def rates(sampler):
+        """Return the rates of six trials, of which the older of two always ends before the next one starts."""
+        study, tried = optuna.create_study(direction="maximize", sampler=sampler), []
+        for number in range(6):
+            if number > 1:
+                study.tell(number - 2, -tried[number - 2])
+            tried.append(study.ask().suggest_float("lr", 0.001, 1, log=True))
+        return tried
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    tpe = rates(optuna.samplers.TPESampler(n_startup_trials=4, seed=2))
+    chance = rates(optuna.samplers.RandomSampler(seed=2))
+    assert tpe[:5] == chance[:5]
+    assert tpe[5] != chance[5]
+
+
 def test_pbt_says_at_level_info_that_there_is_no_checkpoint_to_copy_and_a_restored_trial_at_level_debug():
     from ray.tune.execution.tune_controller import TuneController
     from ray.tune.schedulers import PopulationBasedTraining
