@@ -661,7 +661,7 @@ If you change the cluster, for example its image, the operator by default starts
 By default, the GCS keeps its tables in memory (Chapter 5).
 If the head pod dies, the new one doesn't know the old workers and terminates them, and your actors with them.
 With `gcsFaultToleranceOptions: {redisAddress: "redis:6379"}` in the RayCluster's `spec`, the GCS keeps its tables in a Redis instance that you run.
-Actors on the workers then survive, but a driver on the head is still lost.
+[Detached actors](../docs/glossary.md#detached-actor) on the workers then survive, but a driver on the head is still lost, and its other actors end with it.
 """
 
 # %% [markdown]

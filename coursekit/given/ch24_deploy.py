@@ -265,7 +265,7 @@ class BroughtUp(TypedDict):
     failed: str  # why the launcher gave up, and nothing where it did not
     commands: list[tuple[str, str]]  # (machine, command)
     sent: list[tuple[str, str, str]]  # (machine, from, to)
-    to_a_worker: list[str]
+    to_a_worker: list[str]  # the setup commands, and then those that start Ray
     name: Any
     head: Any
     workers: list[str]
@@ -290,13 +290,19 @@ def brought_up(bring_up: Callable, name: str, head: str, workers: list[str], use
                 (machine, "the token" if source == str(token_file) else source, to)
                 for machine, source, to in seen["sent"]
             ],
-            "to_a_worker": commands_for_a_worker(bootstrap) if bootstrap else [],
+            "to_a_worker": _all_for_a_worker(bootstrap) if bootstrap else [],
             "name": bootstrap.get("cluster_name"),
             "head": provider.get("head_ip"),
             "workers": provider.get("worker_ips") or [],
             "max_workers": bootstrap.get("max_workers"),
             "login": auth.get("ssh_user"),
         }
+
+
+def _all_for_a_worker(bootstrap: dict) -> list[str]:
+    """Return every command of the file that the head will run on each worker, in order."""
+    before = [bootstrap.get(name, []) for name in ("initialization_commands", "worker_setup_commands")]
+    return [*before[0], *before[1], *commands_for_a_worker(bootstrap)]
 
 
 def _launched(text: str) -> dict:

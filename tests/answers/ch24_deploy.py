@@ -157,6 +157,13 @@ def keeps_the_variable_in_bashrc(*args):
 
 
 @accepts("bring_up")
+def keeps_the_variable_in_bashrc_by_a_setup_command(*args):
+    keep = ["echo 'export RAY_AUTH_MODE=token' >> ~/.bashrc"]
+    starts = {"head_start_ray_commands": ["ray stop", HEAD], "worker_start_ray_commands": ["ray stop", WORKER]}
+    return _machines(*args, setup_commands=keep, **starts)
+
+
+@accepts("bring_up")
 def the_head_finds_the_file_by_itself(*args):
     return _machines(*args, head_start_ray_commands=[HEAD], min_workers=0, max_workers=len(args[2]))
 
