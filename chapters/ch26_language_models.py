@@ -479,7 +479,7 @@ Then, in each iteration:
    `rewards.reshape(-1, GROUP_SIZE)` has one group per row.
 4. Call `learn` on each minibatch, and append `report(version, batch, rewards, learned)` to `curve`, where `learned` is what the last `learn` returned.
 
-The check's model sorts, badly, by a secret order of the digits, and the check rewards only that order.
+The check's model sorts, badly, by a secret order of the digits, and only that order earns the full reward.
 The check tries up to three seeds, so it may take more than 20 seconds.
 """
 
@@ -608,6 +608,7 @@ if passed("generate") and passed("group_advantage") and passed("grpo_loss"):
 r"""
 One version, which is four optimizer steps, already moves many tokens out of the band.
 For most of them, the clip removes the gradient, because the ratio has moved in the direction in which the advantage pushes it.
+Only the KL penalty's gradient is left.
 So stale completions teach less.
 
 The orange tokens moved the other way, and the clip doesn't apply to them.
@@ -657,11 +658,11 @@ def timed(worker, learner, iterations, ahead):
         version, weights, staleness = learner.update.options(num_returns=3).remote(batch)
         if ahead:
             batch = worker.generate.remote(prompts, GROUP_SIZE)
-        worker.set_weights.remote(version, weights)  # waits for the update
+        loaded = worker.set_weights.remote(version, weights)  # waits for the update
         if not ahead:
             batch = worker.generate.remote(prompts, GROUP_SIZE)
     last, seconds = ray.get(staleness), (time.perf_counter() - start) / iterations
-    ray.get(batch)
+    ray.get([batch, loaded])  # an actor that is stopped while it receives weights prints an error
     return seconds, last
 
 
