@@ -34,7 +34,7 @@ begin("ch00_start")
 
 # %% [markdown] tags=["notes"]
 r"""
-Have everyone run the first cells while you talk, up to the timeline.
+While you talk, have everyone run the first cells, through the one that draws the timeline.
 A kernel that doesn't start should show up now, not in Chapter 3.
 Then ask who got a verdict other than "Ready".
 """
@@ -150,7 +150,7 @@ r"""
 If you're stuck, run the next cell, and run it again for a plainer hint.
 If you make the same mistake twice, the next hint explains that mistake.
 After three attempts, or once you've passed, `solution("best_seconds")` shows you our solution.
-For many exercises of later chapters, there's a step before that: after two attempts, `puzzle` puts the lines of our solution into a cell, in another order.
+For many exercises in later chapters, there's a step in between: after two attempts, `puzzle` gives you the lines of our solution in scrambled order.
 """
 
 # %% tags=["demo"]
@@ -191,8 +191,8 @@ You write Python functions and classes, and Ray runs them in other processes, mo
 
 In this course, you use Ray for distributed **reinforcement learning**: many processes collect experience, and one learns from it.
 First you build that by hand (Chapters 1 to 10), and then with RLlib, Ray's library for it (11 to 15).
-After that, you tune, serve, and operate what you've trained (16 to 19), and a capstone brings it together (20).
-Chapters 21 to 26 are electives: many learners, RLlib's inside, self-play, deploying clusters, durable pipelines, and language models.
+After that, you tune, serve, and operate what you've trained (16 to 19), and a capstone brings it all together (20).
+Chapters 21 to 26 are electives: multiple learners, RLlib internals, self-play, deploying clusters, durable pipelines, and language models.
 
 A quiz works like an exercise: write a letter in quotes in place of the dots, and run both cells.
 If your answer is wrong, the quiz tells you why.
@@ -316,7 +316,7 @@ The same file runs unchanged on a laptop and a cluster, if you follow four rules
   Workers import the modules that your functions come from, and so do tests.
   In a worker, which is already connected to Ray, `ray.init` raises an error; in a test, it starts an unwanted Ray instance.
 - **Leave the cluster's size out of the file.**
-  `ray.init(num_cpus=4)` raises an error if it finds a cluster to join, because the cluster already has its size.
+  `ray.init(num_cpus=4)` raises an error if it finds a cluster to join, because that cluster's size is already set.
 - **Keep functions plain**, and turn them into remote functions where you launch tasks.
   Then your tests can call `square(3)` without Ray.
 - **Pin exact versions**, such as `ray[rllib]==2.60.0`, and use the same Python everywhere.

@@ -182,7 +182,7 @@ check("parallel_map", parallel_map)
 # %% [markdown] tags=["solution"]
 r"""
 It's also fine to call `ray.get` in a loop over references that *already exist*, because all of the tasks have been launched by then.
-The mistake is to launch a task and wait for it in the same step of the loop.
+The mistake is to launch a task and wait for it in the same iteration of the loop.
 """
 
 # %%
@@ -245,7 +245,7 @@ check("first_k", first_k)
 # %% [markdown] tags=["solution"]
 r"""
 `ray.wait(refs, num_returns=k)` also finds the first k results, and in a single call, but it lists them in the order of `refs`.
-A loop that does more work than this one may fall behind the tasks, and then it gets the results that are ready in no particular order.
+A loop that does more work than this one may fall behind the tasks; several results are then ready at once, and the loop gets them in no particular order.
 
 The other tasks run to completion.
 If that's a waste, cancel them: `ray.cancel(ref)` stops a running task when the task next executes Python code, so it can't interrupt a long sleep or a wait for a socket.
@@ -499,7 +499,7 @@ axes.set(xlabel="length of one task (ms)", ylabel="fraction of the ideal speed",
 # %% [markdown]
 r"""
 Below the dashed line, overhead takes up more than half of the time.
-The result for your machine is the first task length above the line: about the shortest task that makes sense there.
+On your machine, the shortest task that makes sense is about as long as the first point above the line.
 If your natural unit of work is shorter, put many units into one task: a **batch**.
 
 Write `batched`, a `parallel_map` with up to `size` inputs per task.

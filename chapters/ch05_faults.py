@@ -256,8 +256,8 @@ It can't, because the progress was in the memory of a process that is gone.
 `work_in_steps` does the same work, but it starts with the first part that is missing from the diary.
 Here, the diary is a [checkpoint](../docs/glossary.md#checkpoint): progress written to a place that survives the process.
 
-The next cell kills both versions, each at several points of the work.
-Twenty parts of 0.05 s add up to one second, and the cell takes about twenty.
+The next cell kills both versions, each at several points in the work.
+Twenty parts of 0.05 s add up to one second, and the whole cell takes about 20 seconds.
 """
 
 # %% tags=["demo"]
@@ -285,7 +285,7 @@ axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False);
 # %% [markdown]
 r"""
 Compare the dark bars.
-Without a checkpoint, each of them is one second long: whenever the process dies, the retry does *all* of the work again.
+Without a checkpoint, each of them is one second long: no matter when the process dies, the retry does *all* of the work again.
 So a late death costs the most, and a ten-hour task that dies in its last minute takes twenty hours.
 With a checkpoint, the pale bar and the dark bar add up to one second.
 
@@ -403,7 +403,7 @@ r"""
 With the default `max_retries=3` inside the loop, attempts multiply: three of yours become up to twelve.
 And a timeout that is too short is worse than none, because it cancels every attempt just before it finishes, or before it has even started.
 Real systems also wait a little longer before each attempt, so that a struggling server doesn't receive all of the retries at once.
-This solution has the trap above, too: a task that finishes right between the timeout and the cancellation may bring the program down.
+This solution isn't safe from the trap above, either: a task that finishes right between the timeout and the cancellation may bring the program down.
 """
 
 # %% [markdown]
@@ -681,7 +681,7 @@ r"""
 Both tasks ran twice: to run the second one again, Ray first had to rerun the first one, whose result was lost as well.
 You got an array and saw no error.
 But it's a *different* array.
-If the task uses random numbers, or reads a file that has changed, its second result differs from the first, so let the results of your tasks depend on their arguments alone, seeds included.
+If the task uses random numbers, or reads a file that has changed, the rerun produces a different result, so let the results of your tasks depend on their arguments alone, seeds included.
 
 Lineage has limits:
 
@@ -771,7 +771,7 @@ If a new process must start, that can take longer on a busy machine than everyth
 | a call that **Ray retries** | The exception arrives. | the next poll: the process that launched the task looks once per second for tasks to retry, so this takes up to a second |
 | **a process** | Its connection closes. | the next poll, and a new process if none is idle (here, `warm_up` left one) |
 | **an actor** | Its connection closes. | the next poll, while the actor restarts in an idle process (or a new one) and runs its `__init__` |
-| **a node** | It fails five health checks in a row. | the pauses between the checks: 0.5 s here, and 3 s by default, so about 15 s; if a machine lost power, each check also takes its 10 s timeout, so about a minute in all |
+| **a node** | It fails five health checks in a row. | five pauses between checks, of 0.5 s each here, or of 3 s by default (about 15 s in all); if a machine lost power, each check also waits for its 10 s timeout (about a minute in all) |
 
 So if you have many small tasks that fail often, retry them in your own code.
 The total cost of a failure is this gap, plus the time to repeat the lost work and to load the state again.
@@ -788,7 +788,7 @@ Some samplers will die, and the learner shouldn't notice.
 So manage the pool yourself, and always know which sampler works on which seed.
 Follow four rules:
 
-1. When a sampler dies, put its seed back among those that are still to do: no seed is lost, and no other seed is repeated.
+1. When a sampler dies, put its seed back in the queue: no seed is lost, and no other seed is repeated.
 2. Replace the dead sampler at once, because a shrinking pool is slow by evening and empty by morning.
 3. At the third death on the same seed, stop the collection by raising that death's error.
    Such a seed is a [poison pill](../docs/glossary.md#poison-pill): it would kill every sampler that you make.
