@@ -40,7 +40,7 @@ ray_start_seconds = time.perf_counter() - started
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `tree_sum` and `bounded_map` as homework.
+The run sheet allots a hundred minutes, with `tree_sum` and `bounded_map` as homework.
 Have everyone run the two cells above before you start talking: `ray.init` takes about ten seconds on a small laptop.
 """
 

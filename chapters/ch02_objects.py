@@ -52,7 +52,7 @@ warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans eighty-five minutes, with `column_sums` and `read_once` as homework.
+The run sheet allots eighty-five minutes, with `column_sums` and `read_once` as homework.
 Somebody usually asks whether any of this matters for small data.
 It doesn't, and the plot of four ways to pass an array shows where small ends.
 """

@@ -46,7 +46,7 @@ warm_up(4)
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans two hours, with `Batcher` as homework.
+The run sheet allots two hours, with `Batcher` as homework.
 Nothing in this chapter builds on the sections about threads, pools, and names.
 Have everyone run the two cells above while you talk.
 Ask who has ever used a lock: those people will enjoy the section about lost updates.

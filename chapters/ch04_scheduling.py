@@ -56,7 +56,7 @@ node_resources()
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `spread_over_nodes` as homework; show the autoscaler from the front.
+The run sheet allots a hundred minutes, with `spread_over_nodes` as homework; show the autoscaler from the front.
 Start the first two cells before you speak.
 `Cluster` is Ray's own test tool.
 It starts real raylets, so what you see here also holds for nodes on real machines, except that these nodes share their cores, memory, and disk.

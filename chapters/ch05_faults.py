@@ -56,7 +56,7 @@ With them, Ray checks every half second, instead of every three seconds, whether
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans two hours, with `collect` as homework.
+The run sheet allots two hours, with `collect` as homework.
 Start with a question: your training runs on 100 machines, and each of them fails once in three years.
 How often does something fail?
 About once every eleven days.

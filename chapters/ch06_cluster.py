@@ -39,7 +39,7 @@ begin("ch06_cluster")
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `submit_rest` as homework.
+The run sheet allots a hundred minutes, with `submit_rest` as homework.
 Have everyone run the head's cell at once: it takes ten to fifteen seconds on a small laptop and a minute on a busy one.
 You don't need a cloud account.
 Say early why this chapter never runs `ray stop`: it would stop every Ray instance that your account may stop, including your neighbors' on a server where the class shares one account.

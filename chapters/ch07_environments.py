@@ -34,7 +34,7 @@ begin("ch07_environments")
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `cartpole_policy` and `vector_rollout` as homework.
+The run sheet allots a hundred minutes, with `cartpole_policy` and `vector_rollout` as homework.
 Ray appears only in the last section, so nobody has to wait for it to start.
 """
 

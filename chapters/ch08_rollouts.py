@@ -36,7 +36,7 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans 105 minutes, with `collect_async` and `fragment_length` as homework.
+The run sheet allots 105 minutes, with `collect_async` and `fragment_length` as homework.
 In most rooms, `gae` takes longer than planned, so use a whiteboard, and let pairs compute the check's hand-made cases first.
 Have everyone run the two cells above before you speak.
 """

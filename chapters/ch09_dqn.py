@@ -59,7 +59,7 @@ news = keep_news_of_deaths()  # you'll kill a worker, and this keeps Ray's repor
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `train` as homework; show what follows it from your machine.
+The run sheet allots a hundred minutes, with `train` as homework; demonstrate everything after `train` on your own machine.
 The highlight is the count of lost updates, so ask for predictions in numbers before anyone runs that cell.
 Have everyone run the three cells above before you speak.
 """
@@ -231,7 +231,7 @@ measured("higher_estimate", one.max(axis=1).mean())
 r"""
 The higher estimate is almost 0.6 on average, although neither action is worth more than 0.
 This [overestimation](../docs/glossary.md#overestimation-bias) feeds on itself, because targets train the network that computes the next targets.
-If an independent estimate evaluates the chosen action, the mean is 0.
+If an independent estimate evaluates the chosen action instead, the mean of that estimate is 0.
 [**Double DQN**](../docs/glossary.md#double-dqn) (van Hasselt et al. 2016) does nearly that with the two networks that DQN already has: the current weights $\theta$ *choose* the action, and the target network $\theta^-$ *evaluates* it.
 The two aren't independent, so the overestimation only shrinks.
 
@@ -807,11 +807,11 @@ if "Ray" in runs:
 
 # %% [markdown]
 r"""
-The scores differ, although the seeds are the same, because it varies from run to run which worker's gradient arrives first, and everything after that depends on it.
+The scores differ although the seeds are the same: which worker's gradient arrives first varies from run to run, and everything after that depends on it.
 So you can't repeat a run exactly, and you should judge such a program by several seeds.
 
-The small dots are the episodes that the workers collected, each drawn at the version of its report, so they form stripes.
-Later in a run, the tests often score higher than the episodes, because they have no random actions.
+Each small dot is an episode that a worker collected, drawn at the version in the worker's report, so the dots form stripes.
+Later in a run, the tests often score higher than these episodes, because tests take no random actions.
 With DQN, it's normal for a curve to fall for a while, because the targets keep changing.
 
 Here's one episode with the best weights.

@@ -42,7 +42,7 @@ warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans 105 minutes.
+The run sheet allots 105 minutes.
 Run the two cells above before you speak.
 """
 

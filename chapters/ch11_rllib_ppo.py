@@ -50,7 +50,7 @@ keep = tempfile.TemporaryDirectory()  # for checkpoints; deleted when you close 
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `evaluate` as homework.
+The run sheet allots a hundred minutes, with `evaluate` as homework.
 Have everyone run the two cells above right away: importing RLlib and starting Ray take about fifteen seconds on a small laptop.
 `num_cpus=4` declares four CPUs, whatever the machine has, because four EnvRunners will run at the same time and each reserves one logical CPU; if there are only two cores, they share them.
 """

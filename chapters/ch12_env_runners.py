@@ -40,7 +40,7 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans 105 minutes, with `choose_runners` and the killed EnvRunner as homework.
+The run sheet allots 105 minutes, with `choose_runners` and the killed EnvRunner as homework.
 Have everyone run the two cells above right away: importing RLlib and starting Ray take fifteen seconds on a small laptop.
 With `num_cpus=4`, Ray counts four CPUs, whatever the machine has.
 Later, three EnvRunners run at the same time, and each requests one logical CPU, so with `num_cpus=2` the third would wait forever.

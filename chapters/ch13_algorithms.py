@@ -48,7 +48,7 @@ ray.init(num_cpus=4, include_dashboard=False);
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `pick_algorithm` and the section on learners and GPUs as homework.
+The run sheet allots a hundred minutes, with `pick_algorithm` and the section on learners and GPUs as homework.
 The comparison is the core of the chapter: have everyone write down two rankings *before* it runs, one by steps and one by seconds.
 It takes a minute or two, so start it before the coffee break, together with the cells for more seeds and for CartPole, which take about three minutes each.
 """
@@ -140,7 +140,7 @@ You know the rest from Chapter 9; here it is as settings:
 | how many steps the buffer holds before it evicts the oldest episodes | `replay_buffer_config={"capacity": ...}`; keys that you omit keep their defaults |
 | how many steps are sampled before learning starts | `num_steps_sampled_before_learning_starts` |
 | how many steps are sampled between two updates of the target network, a copy that lags behind | `target_network_update_freq` |
-| the [replay ratio](../docs/glossary.md#replay-ratio): how many steps from the buffer the learner trains on for each step sampled; an update takes 32 | `training_intensity` |
+| the [replay ratio](../docs/glossary.md#replay-ratio): how many steps from the buffer the learner trains on for each step sampled; each update trains on 32 of them | `training_intensity` |
 
 A colleague wants the corridor solved within a thousand steps.
 Ten squares are a small problem, so the colleague leaves all of these settings at RLlib's defaults:
@@ -376,7 +376,7 @@ def common(config):
 # %% [markdown]
 r"""
 The next cells run PPO and APPO for ten seconds each, with the same number of EnvRunners and environments.
-With the builds, that takes about half a minute.
+Including the time to build both algorithms, that takes about half a minute.
 
 **Predict:** each EnvRunner delivers two fragments per batch, and APPO uses each batch for up to two updates.
 On average, how many updates old are the weights that sampled the learner's experience?
@@ -548,7 +548,7 @@ DQN goes first, with a budget of `STEPS` steps.
 The time that these steps take becomes the time budget for the others.
 With all five algorithms, the run takes a minute or two.
 
-In an iteration of fifty steps, only a few episodes end, and a few lucky episodes don't solve the problem.
+In an iteration of fifty steps, only a few episodes end, and a few lucky episodes don't mean that the problem is solved.
 So `smoothed` takes the mean of the last five rows.
 
 **Predict:** which algorithm reaches a mean return of $-0.5$ in the fewest seconds?
@@ -659,9 +659,9 @@ The band shows only the runs that you made, and more seeds can only widen it, so
 Don't compare seed by seed: unlike the pairs in Chapter 12, DQN's seed 3 and PPO's seed 3 share nothing but the number.
 Compare *every* run of one algorithm with *every* run of the other.
 The fraction of these pairs that DQN wins estimates the [probability of improvement](../docs/glossary.md#probability-of-improvement), and a bootstrap that resamples each algorithm's runs separately gives an interval for it.
-A run that never arrived is [censored](../docs/glossary.md#censored-run): you know only that it needs more than its budget.
+A run that never reached the target is [censored](../docs/glossary.md#censored-run): you know only that it needs more than its budget.
 If you dropped it, you would drop one of the worst runs.
-Here, it loses to every run that arrived within that budget, and any pair that this leaves undecided counts half.
+Here, it loses to every run that reached the target within that budget, and any pair still undecided counts as half a win.
 """
 
 
@@ -812,7 +812,7 @@ if candidates:
 
 # %% [markdown]
 r"""
-The winner usually changes below a few milliseconds, which is a short step for a simulator.
+The winner usually changes at a step time of no more than a few milliseconds, which is short for a simulator.
 At the right, the lines are in the same order as in the plot against steps.
 At the left, they're in nearly the same order as in the plot against seconds: `own` is an average over the whole run, so two algorithms that are close may change places.
 Where two lines cross, neither choice is a mistake.
@@ -903,7 +903,7 @@ measured("wide_network", ratios["CPU"].iloc[-1])
 
 # %% [markdown]
 r"""
-A network 16 times as wide needs about 250 times the multiplications (in quick mode, 8 and 60), yet its update takes far less than 250 times as long.
+A network 16 times as wide needs about 250 times the multiplications (in quick mode, one 8 times as wide needs about 60 times as many), yet its update takes far less than 250 times as long.
 For the small network, most of the time goes into everything around the multiplications, and a GPU doesn't shorten that.
 A GPU pays off when both the batch and the network are large, as with images or attention, and it shortens only one part of an iteration, the learning.
 
@@ -926,7 +926,7 @@ ray.shutdown()
 r"""
 ## What you can do now
 
-- You can sort an algorithm by which experience it can learn from, and by what waits for what.
+- You can sort an algorithm by the experience it can learn from, and by what waits for what.
 - You can fit DQN's schedules to the length of training, and APPO's fragments to your simulator.
 - You can compare algorithms under one budget and over several seeds, and predict which one to try first.
 - You know that more learners or a GPU shorten only the learning.

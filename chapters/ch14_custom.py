@@ -51,7 +51,7 @@ from ray.tune import register_env
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred and ten minutes.
+The run sheet allots a hundred and ten minutes.
 Importing RLlib is slow, so have everyone run the three cells above before you start talking.
 Every training run in this chapter takes a few seconds and runs in the notebook's own process, so a mistake shows up with its own traceback.
 Recommend this way of developing for people's own projects, too.

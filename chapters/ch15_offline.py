@@ -48,7 +48,7 @@ folder = Path(keep.name)
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred minutes, with `weights` and `beats_the_teacher` as homework.
+The run sheet allots a hundred minutes, with `weights` and `beats_the_teacher` as homework.
 Each training run takes a few seconds at most, so have the room predict every table before it appears.
 The section about the meter is the heart of the chapter: don't give the answer away, and let somebody find it.
 """

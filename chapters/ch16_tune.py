@@ -53,7 +53,7 @@ A cell that starts an experiment takes several seconds, or a minute or two on a 
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans two hours, with `tune_ppo` as homework.
+The run sheet allots two hours, with `tune_ppo` as homework.
 Run the two cells above before you start talking.
 Begin by asking the room which learning rate they would use for the digits, and write the answers on a board: the grid search will show who was right.
 """

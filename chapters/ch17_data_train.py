@@ -51,7 +51,7 @@ news = keep_news_of_deaths()  # collects Ray's reports of dead processes, as in 
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans two hours, with all four exercises.
+The run sheet allots two hours, with all four exercises.
 The demonstrations after `pipeline` need it, so anyone who runs out of time can copy the lines from its last hint.
 At the start, ask who has trained a network on two machines, and what the machines sent each other.
 Most people say "the weights"; come back to this answer after `train_loop`.

@@ -55,7 +55,7 @@ url = f"http://127.0.0.1:{port}"
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans two hours, with `client`, autoscaling, large models, and the killed replica as homework.
+The run sheet allots two hours, with `client`, autoscaling, large models, and the killed replica as homework.
 Have everyone run the two cells above at the same time: Ray and Serve take ten to fifteen seconds to start on a small laptop.
 `num_cpus=4` is what Ray may assign, not what the machine has, and how many CPUs a replica needs is part of the chapter.
 """

@@ -63,7 +63,7 @@ This chapter answers six questions, with a tool for each:
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans a hundred and ten minutes, with `per_second` and `explain_pending` as homework.
+The run sheet allots a hundred and ten minutes, with `per_second` and `explain_pending` as homework.
 Start with a question: your training is half as fast as it was yesterday, so what do you look at first?
 Most people start by changing something.
 """

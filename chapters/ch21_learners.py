@@ -49,7 +49,7 @@ r"""
 Six exercises are a lot for two hours.
 If you have ninety minutes, leave `inference_actor` and `resume_training` for homework, and show their demonstrations on your machine.
 Run the two cells above before you speak.
-The ring is what people remember: have five of them stand in a circle and pass numbers on slips of paper.
+The ring is what people remember: have five people stand in a circle and pass numbers on slips of paper.
 """
 
 # %% [markdown]
@@ -475,7 +475,7 @@ If the policies agree and the limits are at least 1, $v_s$ is the discounted sum
 
 The policy's advantage is $\rho_s \bigl(r_s + \gamma v_{s+1} - V(x_s)\bigr)$.
 
-Episodes end as in `gae` from Chapter 8: after `terminated`, even with both flags, $V(x_{t+1})$ counts as 0; if only `truncated` is set, it counts.
+Episodes end as in `gae` from Chapter 8: after `terminated`, even with both flags, $V(x_{t+1})$ counts as 0; if only `truncated` is set, it keeps its value.
 No sum continues into the next episode.
 After the last step of an episode or a fragment, no target follows, so $V(x_{t+1})$ takes the place of $v_{t+1}$ in the advantage.
 
@@ -611,7 +611,7 @@ If a sampler collects twenty fragments in one call, the first is ready long befo
 With one call per fragment, the sampler is idle whenever the driver launches the next call too late.
 
 A [streaming generator](../docs/glossary.md#streaming-generator) ([Chapter 2](ch02_objects.ipynb)) avoids both.
-`Sampler.stream` is a Python generator, which *yields* one fragment after the other.
+`Sampler.stream` is a Python generator, which *yields* one fragment after another.
 If you call it with `.options(num_returns="streaming")`, Ray 2.60's default for a method that yields, you get an `ObjectRefGenerator` at once.
 Its `next` returns the *reference* of the next fragment as soon as that fragment exists.
 
@@ -692,7 +692,7 @@ if passed("stream_samples"):
 
 # %% [markdown]
 r"""
-The stream's last fragment arrives hardly earlier than the list, but the learner has work from the first fragment on.
+The stream's last fragment arrives barely earlier than the list would, but the learner has work from the first fragment on.
 
 ## An inference actor chooses the actions of all samplers
 
@@ -814,7 +814,7 @@ if passed("inference_actor"):
 # %% [markdown]
 r"""
 At a width of 64, a call to the actor takes far longer than the computation itself.
-The wider the network, the smaller the factor between the two: each sampler reads *all* weights from memory for a single row, but a batch reads them once for four rows.
+The wider the network, the smaller the ratio of the two step times: each sampler reads *all* weights from memory for a single row, but a batch reads them once for four rows.
 Still, the samplers can use several cores, and the inference actor uses only one.
 An inference actor pays off on a GPU, which is built for many rows at a time.
 """
@@ -829,12 +829,12 @@ quiz("one_network_or_many", one_network_or_many)
 
 # %% [markdown]
 r"""
-## With a complete checkpoint, a resumed run ends bitwise equal
+## With a complete checkpoint, a resumed run gives a bitwise identical result
 
 Something will interrupt a training run of three days.
 What must a [checkpoint](../docs/glossary.md#checkpoint) contain so that the resumed run is *the same run*?
 It needs everything that affects how the run continues: the weights, the [optimizer state](../docs/glossary.md#optimizer-state), the number of iterations done, and the state of every random generator.
-Then the result is [bitwise equal](../docs/glossary.md#bitwise-equal) to that of an undisturbed run.
+Then the result is [bitwise equal](../docs/glossary.md#bitwise-equal) to that of an uninterrupted run.
 
 Write `resume_training`, which returns the policy after `iterations` iterations, including those before a kill.
 
@@ -884,7 +884,7 @@ Other things can affect how a run continues: the state of the environments (so `
 # %% [markdown]
 r"""
 Next, a policy learns CartPole in a Ray task that gets killed, and another task resumes the run.
-Your notebook does the same training undisturbed.
+Your notebook runs the same training without interruption.
 """
 
 

@@ -43,7 +43,7 @@ news = keep_news_of_deaths()  # you're about to kill processes; Ray's reports go
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans 95 minutes with all three exercises, and a break.
+The run sheet allots 95 minutes with all three exercises, and a break.
 Start with a question: who has ever sent an email twice, or charged a customer twice?
 Somebody always has, and there's always a retry in the story.
 """

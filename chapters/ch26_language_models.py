@@ -44,7 +44,7 @@ warm_up(2)
 
 # %% [markdown] tags=["notes"]
 r"""
-The run sheet plans 115 minutes, with `hacked` as homework.
+The run sheet allots 115 minutes, with `hacked` as homework.
 If you have only eighty minutes, show the solution of `generate`, and let pairs write `train_grpo`.
 Learners who know PPO recognize most of `grpo_loss`, so spend the time that you gain on reward hacking, which is what a class remembers.
 """
