@@ -158,7 +158,7 @@ Here are a monitor and an agent:
     ["/usr/bin/python3", "-u", "/…/ray/autoscaler/_private/monitor.py", "--gcs-address=10.0.0.7:6379", …]
     ["ray::DashboardAgent"]
 
-Ignore all other processes: workers (with other titles that begin with `ray::`), the dashboard's helpers (`ray-dashboard-…`), and `ray start` itself.
+Ignore all other processes: workers (with other titles that begin with `ray::`), the dashboard's helpers (`ray-dashboard-…`), `ray start` itself, and whatever else runs on the machine, such as an editor.
 Don't search for parts of words: most command lines contain `--gcs-address=…`, for example.
 
 Write `what_is_missing`, which takes the command lines of one node and returns the parts of the table that the node should have but lacks.
@@ -175,15 +175,15 @@ def what_is_missing(processes):
     """
     ### BEGIN SOLUTION
     scripts = {"dashboard.py": "dashboard", "monitor.py": "monitor", "log_monitor.py": "log monitor"}
+    scripts["ray.util.client.server"] = "client server"
     programs = {"gcs_server": "gcs", "raylet": "raylet"}
     titles = {"ray::DashboardAgent": "dashboard agent", "ray::RuntimeEnvAgent": "runtime env agent"}
     found = set()
     for words in processes:
         names = [word.rpartition("/")[2] for word in words]
         found.add(titles.get(words[0]) or programs.get(names[0]))
-        found.update(scripts[name] for name in names[1:] if name in scripts)
-        if "ray.util.client.server" in words:
-            found.add("client server")
+        if names[0].startswith("python"):
+            found.update(scripts[name] for name in names[1:] if name in scripts)
     every, head = {"raylet", "log monitor", *titles.values()}, {"gcs", "dashboard", "monitor", "client server"}
     return sorted((every | head if found & head else every) - found)
     ### END SOLUTION

@@ -30,7 +30,7 @@ RESEMBLES = {  # what a part is easily taken for, and found although it is missi
     "monitor": "log monitor",
     "client server": "start",
     "raylet": "driver",
-    "log monitor": "driver",
+    "log monitor": "editor",
     "dashboard agent": "runtime env agent",
     "runtime env agent": "dashboard agent",
 }
@@ -60,6 +60,7 @@ def _command_lines(rng: Generator) -> dict[str, list[str]]:
         "idle": ["ray::IDLE"],
         "task": [f"ray::{rng.choice(['square', 'monitor.py', 'gcs_server', 'log_monitor'])}"],
         "driver": [python, f"{home}/train.py", f"--watch={session}/logs/raylet.out,{session}/logs/log_monitor.log"],
+        "editor": ["/usr/bin/vim", f"{ray}/_private/log_monitor.py"],
     }
 
 
@@ -88,7 +89,7 @@ def _short(words: list[str]) -> str:
     points=2,
     minutes=15,
     hints=[
-        "First collect the parts that are running. Which single word of a command line tells you what the process is?",
+        "First collect the parts that are running. The first word is the program or the title; if the program is Python, which word tells you what it runs?",
         '`word.rpartition("/")[2]` is the last part of a path. Compare it with `==`, because "log_monitor.py" contains "monitor.py".',
         "Take the set of parts that the node should have, minus the set of parts that it has. The first set depends on "
         "whether the node has any of the four parts that only a head node has.",
@@ -99,7 +100,7 @@ def what_is_missing(answer: Answer, rng: Generator) -> None:
     """Compare whole names, collect the parts that are running, and subtract them from those that this kind of node should have."""
     # Long: nodes that lack something, as Ray writes their command lines, and the cluster that runs here.
     lines = _command_lines(rng)
-    others = ["start", "idle", "task", "driver"]
+    others = ["start", "idle", "task", "driver", "editor"]
     for head, lacks in _broken_nodes(rng):
         parts = EVERY_NODE + (*HEAD_ONLY, "helper") if head else EVERY_NODE
         there = [name for name in (*parts, *others) if name not in lacks]

@@ -20,19 +20,26 @@ EVERY_NODE = {"raylet", "log monitor", "dashboard agent", "runtime env agent"}
 HEAD_ONLY = {"gcs", "dashboard", "monitor", "client server"}
 
 
+PROGRAMS = {"gcs_server": "gcs", "raylet": "raylet"}
+PROGRAMS |= {"ray::DashboardAgent": "dashboard agent", "ray::RuntimeEnvAgent": "runtime env agent"}
+SCRIPTS = {"dashboard.py": "dashboard", "monitor.py": "monitor", "log_monitor.py": "log monitor"}
+SCRIPTS |= {"ray.util.client.server": "client server"}
+
+
 def _part(words):
-    signs = {"gcs_server": "gcs", "raylet": "raylet", "dashboard.py": "dashboard", "monitor.py": "monitor"}
-    signs |= {"log_monitor.py": "log monitor", "ray.util.client.server": "client server"}
-    signs |= {"ray::DashboardAgent": "dashboard agent", "ray::RuntimeEnvAgent": "runtime env agent"}
-    for word in words:
-        name = word if word.startswith("ray::") else os.path.basename(word)
-        if name in signs and not word.startswith("--"):
-            return signs[name]
-    return ""
+    program, *rest = [word if word.startswith("ray::") else os.path.basename(word) for word in words]
+    if program.startswith("python"):
+        return next((SCRIPTS[name] for name in rest if name in SCRIPTS), "")
+    return PROGRAMS.get(program, "")
 
 
-def _lacks(processes, every=EVERY_NODE, head=HEAD_ONLY):
-    found = {_part(words) for words in processes}
+def _part_by_any_word(words):
+    names = [word if word.startswith("ray::") else os.path.basename(word) for word in words]
+    return next((part for name in names if (part := (PROGRAMS | SCRIPTS).get(name))), "")
+
+
+def _lacks(processes, every=EVERY_NODE, head=HEAD_ONLY, part=_part):
+    found = {part(words) for words in processes}
     return sorted((every | HEAD_ONLY if found & head else every) - found)
 
 
@@ -52,6 +59,11 @@ def looks_for_parts_of_words(processes):
     text = " ".join(" ".join(words) for words in processes)
     found = {part for sign, part in signs.items() if sign in text}
     return sorted((EVERY_NODE | HEAD_ONLY if found & HEAD_ONLY else EVERY_NODE) - found)
+
+
+@rejects("what_is_missing", says="similar to it: /usr/bin/vim")
+def takes_an_editor_for_the_script_it_edits(processes):
+    return _lacks(processes, part=_part_by_any_word)
 
 
 @rejects("what_is_missing")
