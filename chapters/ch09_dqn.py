@@ -152,7 +152,7 @@ class ReplayBuffer:
         ### END SOLUTION
 
     def add(self, fragment):
-        """Store the transitions of a fragment, at most `capacity` of them."""
+        """Store the transitions of a fragment, which has at most `capacity` of them."""
         ### BEGIN SOLUTION
         real = fragment["real"]
         later = np.concatenate([fragment["obs"][1:], fragment["last_obs"][None]])

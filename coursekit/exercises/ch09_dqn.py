@@ -464,6 +464,9 @@ def train(answer: Answer, rng: Generator) -> None:
         max(means) >= GOAL,
         f"In 100 new episodes, the mean returns were {means}, one for each seed; at least one must reach {GOAL}.",
     )
+    with answer.case("rewards so high that the first test ends the training; one worker takes longer for its test"):
+        left = answer.probe(given.workers_left, int(rng.integers(1, 10**6)))
+        expect(left == 0, f"When `train` returned, this many workers were still testing: {left}. Wait for all workers.")
 
 
 def _learned(found: given.Trained) -> np.ndarray:

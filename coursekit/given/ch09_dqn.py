@@ -18,6 +18,7 @@ from typing import Any, TypedDict
 
 import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
+from gymnasium.wrappers.vector import TransformReward
 
 from coursekit.given.cartpoles import cartpoles, turned_cartpoles
 from coursekit.ray_bridge import private, rendezvous
@@ -410,9 +411,7 @@ class RendezvousCartpoles:
         if os.getpid() != self.driver and self.point not in _here:
             _here.add(self.point)
             rendezvous.signal(self.point, f"here-{os.getpid()}")
-            end = time.monotonic() + rendezvous.patience()
-            while len(_signals(self.point, "here")) < 2 and time.monotonic() < end:
-                time.sleep(0.02)
+            _wait(rendezvous.patience(), lambda: len(_signals(self.point, "here")) > 1)
             if len(_signals(self.point, "here")) < 2:
                 text = "one worker waited for a second one to start, and none did: launch all of them before you wait for one"
                 raise RuntimeError(text)
@@ -422,6 +421,31 @@ class RendezvousCartpoles:
         """Record that a worker has tested these weights; tests in the driver do not count."""
         if os.getpid() != self.driver:
             rendezvous.signal(self.point, f"tested-{os.getpid()}-{time.monotonic_ns()}-{score!r}-{_mark(theta)}")
+
+
+@dataclass(frozen=True)
+class RewardingCartpoles(RendezvousCartpoles):
+    """CartPoles whose first test ends the training; two workers test at the same time, and one of them takes longer."""
+
+    def __call__(self, count: int) -> Any:
+        """Return `count` of them, with 1000 times the usual rewards."""
+        return TransformReward(super().__call__(count), lambda rewards: 1000 * rewards)
+
+    def tested(self, theta: np.ndarray, score: float) -> None:
+        """Wait for the other worker's test; then one of them goes on, and the other waits up to two seconds for `train` to return."""
+        me = str(os.getpid())
+        if os.getpid() != self.driver:
+            rendezvous.signal(self.point, f"testing-{me}")
+            _wait(rendezvous.patience(), lambda: len(_signals(self.point, "testing")) > 1)
+            if [me] == max(_signals(self.point, "testing")):
+                _wait(2.0, lambda: rendezvous.signalled(self.point, "returned"))
+            rendezvous.signal(self.point, f"finished-{me}")
+
+
+def _wait(seconds: float, for_what: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while not for_what() and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def _mark(theta: np.ndarray) -> int:
@@ -453,3 +477,12 @@ def learn(train: Callable, turn: list, seed: int) -> Trained:
     theta = learned.get("theta") if isinstance(learned, dict) else None
     mark = _mark(theta) if isinstance(theta, np.ndarray) and theta.dtype.kind == "f" else None
     return {"learned": learned, "workers": len(_signals(point, "here")), "tests": tests, "mark": mark}
+
+
+def workers_left(train: Callable, seed: int) -> int:
+    """Return how many workers were still testing when `train` returned, in a training run that ends with the first test."""
+    point = rendezvous.new_point()
+    train(RewardingCartpoles(np.eye(4, dtype=np.float32), point, os.getpid()), seed)
+    left = len(_signals(point, "testing")) - len(_signals(point, "finished"))
+    rendezvous.signal(point, "returned")
+    return left

@@ -624,6 +624,15 @@ def waits_in_the_loop(make_envs, seed):
         return {"theta": ray.get(parts[2].best.remote())[1], "reports": []}
 
 
+@rejects("train", says="this many workers were still testing: 1", long=True)
+def waits_until_a_worker_has_finished(make_envs, seed):
+    ch = chapter()
+    with ch.ray_office(seed) as parts:
+        ray.wait(ch.ray_crew(parts, make_envs, seed))
+        reports = parts[3].get_nowait_batch(parts[3].qsize())
+        return {"theta": ray.get(parts[2].best.remote())[1], "reports": reports}
+
+
 @rejects("train")
 def latest_weights(make_envs, seed):
     ch = chapter()
