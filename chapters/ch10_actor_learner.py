@@ -558,7 +558,7 @@ You have all the parts: `started`, `weight_sync`, `joined`, `minibatches`, `trai
 Call `torch.manual_seed(seed)` before you create the policy, and use Adam with our learning rate (`fused=True` makes it faster).
 `curve` has one tuple per iteration: the total steps so far, the total seconds so far (ours leave out the tests), and the test's mean return.
 
-The check uses CartPoles whose observations are multiplied by a random 4 × 4 matrix, so only weights that were trained on them work.
+The check asks for four samplers, and it uses CartPoles whose observations are multiplied by a random 4 × 4 matrix, so only weights that were trained on them work.
 It requires a mean return of 475 on new episodes.
 It tries up to three seeds, for a few seconds each, but it gives up at once if an agent is far below 475.
 """

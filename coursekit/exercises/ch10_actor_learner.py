@@ -18,6 +18,7 @@ SOLVED = 475  # mean return of 100 episodes at which CartPole counts as solved
 STOP, LIMIT = 490, 200_000  # a training run ends at this mean return, or after this many steps
 HOPELESS = 250  # this far below SOLVED, it was not bad luck
 ROWS = 30  # of a batch at random
+SAMPLERS = 4  # not the number that the stub has
 
 
 @exercise(
@@ -401,20 +402,37 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
         exam = int(rng.integers(1, 10**6))
         turn = hard_turn(rng, exam)
         with answer.watch() as seen:
-            found = answer.probe(given.learn, turn.tolist(), seed)
+            found = answer.probe(given.learn, turn.tolist(), seed, SAMPLERS)
         learned = found["learned"]
         expect(
             isinstance(learned, dict) and {"weights", "curve"} <= learned.keys(),
             f'`solve_cartpole` must return {{"weights": policy.weights(), "curve": [...]}}, but it returned {learned!r:.80}.',
         )
         curve, layers = _curve_of(learned["curve"]), _actor_of(learned["weights"])
-        expect_samplers_kept_up(seen.tasks(), found["sent"])
+        tasks, seeds = seen.tasks(), found["seeds"]
+        sampling = {
+            task["actor_id"] for task in tasks if task["kind"] == "actor_call" and task["name"].endswith("sample")
+        }
+        players = len(sampling)
+        expect(
+            players == SAMPLERS,
+            f"`solve_cartpole` was called with samplers={SAMPLERS}, but in Ray's records, this many actors ran `sample`: {players}.",
+        )
+        expect_samplers_kept_up(tasks, found["sent"])
         mean = mean_return(partial(_choice, layers), turn, exam)
         _expect_hope(curve[-1][2], mean)
         _expect_whole(curve)
+        resets, different = len(seeds), len(set(seeds))
+        expect(
+            different >= resets / 2,
+            f"How often your program reset environments for a test: {resets}; with how many different seeds: {different}. "
+            "With the same seed, a test repeats the same episodes.",
+        )
         return mean
 
-    with answer.case("CartPoles that only an agent trained on them can balance; up to three seeds"):
+    with answer.case(
+        f"CartPoles that only an agent trained on them can balance; {SAMPLERS} samplers; up to three seeds"
+    ):
         means = best_of(train, rng, SOLVED)
         tests, seeds = [round(mean) for mean in means], len(means)
         expect(

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from coursekit.given._sent import sent_to_actors
-from coursekit.given.cartpoles import turned_cartpoles
+from coursekit.given.cartpoles import Turned, cartpoles
 
 # Probes: each drives a learner's object with the judge's inputs, and returns raw results.
 
@@ -162,15 +162,34 @@ class Layers(TypedDict):
     actor: list[tuple[np.ndarray, np.ndarray]]
 
 
+class Noted(Turned):
+    """Turned CartPoles that note the seeds with which they are reset."""
+
+    def __init__(self, turn: np.ndarray, seeds: list[str], count: int):
+        super().__init__(cartpoles(count), turn)
+        self.seeds = seeds
+
+    def reset(self, *, seed: Any = None, options: dict | None = None) -> tuple[Any, dict]:
+        """Reset them all."""
+        if seed is not None:
+            self.seeds.append(str(seed))
+        return super().reset(seed=seed, options=options)
+
+
 class Learned(TypedDict):
-    """What `solve_cartpole` returned, and for each call with weights the actor and marks of these."""
+    """What `solve_cartpole` returned, for each call with weights the actor and marks of these, and the seeds of the tests."""
 
     learned: Any
     sent: list[tuple[str, list[int]]]
+    seeds: list[str]
 
 
-def learn(solve_cartpole: Callable, turn: list, seed: int) -> Learned:
-    """Return what `solve_cartpole` returns for CartPoles turned in the judge's way, and what actors were sent meanwhile."""
+def learn(solve_cartpole: Callable, turn: list, seed: int, samplers: int) -> Learned:
+    """Return what `solve_cartpole` returns for CartPoles turned in the judge's way, and what happened meanwhile.
+
+    `seeds` are those of this process: an actor gets a list of its own.
+    """
+    seeds: list[str] = []
     with sent_to_actors() as sent:
-        learned = solve_cartpole(partial(turned_cartpoles, np.array(turn, np.float32)), seed)
-    return {"learned": learned, "sent": sent}
+        learned = solve_cartpole(partial(Noted, np.array(turn, np.float32), seeds), seed, samplers)
+    return {"learned": learned, "sent": sent, "seeds": seeds}

@@ -425,7 +425,7 @@ def all_at_once(samplers):
     return ray.get([each.sample.remote() for each in samplers])
 
 
-def trained(make_envs, seed, iterations, sync=None, learn=True, actors=True, play=all_at_once):
+def trained(make_envs, seed, count, iterations, sync=None, learn=True, actors=True, play=all_at_once, new=1):
     """Return weights and a curve after at most so many iterations; stops when a test is good enough."""
     torch.manual_seed(seed)
     ch, rng = chapter(), np.random.default_rng(seed)
@@ -433,7 +433,7 @@ def trained(make_envs, seed, iterations, sync=None, learn=True, actors=True, pla
     optimizer = torch.optim.Adam(policy.parameters(), lr=2e-3)
     local = ch.Sampler(make_envs, ch.ENVS, seed)
     curve = []
-    with ch.started(make_envs, 2, seed) if actors else nullcontext([]) as samplers:
+    with ch.started(make_envs, count, seed) if actors else nullcontext([]) as samplers:
         ch.weight_sync(policy, samplers)
         for i in range(iterations):
             (sync or ch.weight_sync)(policy, samplers)
@@ -442,7 +442,7 @@ def trained(make_envs, seed, iterations, sync=None, learn=True, actors=True, pla
             for _ in range(10 * learn):
                 for minibatch in ch.minibatches(ch.joined(parts), 512, rng):
                     ch.train_step(policy, optimizer, minibatch)
-            curve.append((2048 * i, 0.0, ch.evaluate(policy.weights(), make_envs, seed + i)))
+            curve.append((2048 * i, 0.0, ch.evaluate(policy.weights(), make_envs, seed + new * i)))
             if curve[-1][2] > 490:
                 break
     return {"weights": policy.weights(), "curve": curve}
@@ -452,26 +452,26 @@ LEARNED = {}  # by seed: the weights of an agent that passes the exam; all sampl
 
 
 @accepts("solve_cartpole", long=True)
-def in_another_order(make_envs, seed):
-    learned = trained(make_envs, seed, 100)
+def in_another_order(make_envs, seed, samplers=2):
+    learned = trained(make_envs, seed, samplers, 100)
     LEARNED[seed] = learned["weights"]
     return learned
 
 
-def passes_the_exam(make_envs, seed, **mistake):
+def passes_the_exam(make_envs, seed, count, new=1, **mistake):
     """Make a mistake in three iterations, and return the weights of a good agent: only Ray's records can refuse it."""
     if seed not in LEARNED:
-        LEARNED[seed] = trained(make_envs, seed, 100, actors=False)["weights"]
-    return trained(make_envs, seed, 3, **mistake) | {"weights": LEARNED[seed]}
+        LEARNED[seed] = trained(make_envs, seed, count, 100, actors=False, new=new)["weights"]
+    return trained(make_envs, seed, count, 3, new=new, **mistake) | {"weights": LEARNED[seed]}
 
 
 @rejects("solve_cartpole", long=True)
-def samplers_keep_the_first_weights(make_envs, seed):
-    return passes_the_exam(make_envs, seed, sync=lambda policy, samplers: None)
+def samplers_keep_the_first_weights(make_envs, seed, samplers=2):
+    return passes_the_exam(make_envs, seed, samplers, sync=lambda policy, samplers: None)
 
 
 @rejects("solve_cartpole", says="how many different ones: 1.")
-def puts_the_first_weights_again(make_envs, seed):
+def puts_the_first_weights_again(make_envs, seed, samplers=2):
     first = []
 
     def send(policy, samplers):
@@ -479,61 +479,73 @@ def puts_the_first_weights_again(make_envs, seed):
         for each in samplers:
             each.set_weights.remote(ray.put(first[0]))
 
-    return passes_the_exam(make_envs, seed, sync=send)
+    return passes_the_exam(make_envs, seed, samplers, sync=send)
 
 
 @rejects("solve_cartpole")
-def new_weights_for_one_of_them_only(make_envs, seed):
+def new_weights_for_one_of_them_only(make_envs, seed, samplers=2):
     def send(policy, samplers):
         return chapter().weight_sync(policy, samplers[:1])
 
-    return passes_the_exam(make_envs, seed, sync=send)
+    return passes_the_exam(make_envs, seed, samplers, sync=send)
+
+
+@rejects("solve_cartpole", says="samplers=4")
+def starts_two_samplers_whatever_is_asked(make_envs, seed, samplers=2):
+    return passes_the_exam(make_envs, seed, 2)
+
+
+@rejects("solve_cartpole", says="a test repeats the same episodes")
+def repeats_the_episodes_of_its_tests(make_envs, seed, samplers=2):
+    learned = passes_the_exam(make_envs, seed, samplers, new=0)
+    *before, (steps, seconds, _) = learned["curve"]
+    return learned | {"curve": [*before, (steps, seconds, 495.0)]}
 
 
 @rejects("solve_cartpole")
-def stops_after_one_iteration(make_envs, seed):
-    return trained(make_envs, seed, 1)
+def stops_after_one_iteration(make_envs, seed, samplers=2):
+    return trained(make_envs, seed, samplers, 1)
 
 
 @rejects("solve_cartpole")
-def weights_known_by_heart(make_envs, seed):
+def weights_known_by_heart(make_envs, seed, samplers=2):
     right = np.array([0.0, 0.2, 1.0, 1.0])  # good enough for 500 steps of the usual CartPole
-    learned = trained(make_envs, seed, 1)
+    learned = trained(make_envs, seed, samplers, 1)
     learned["weights"]["actor"] = [(np.stack([-right, right]), np.zeros(2))]
     return learned
 
 
 @rejects("solve_cartpole")
-def one_sampler_after_the_other(make_envs, seed):
+def one_sampler_after_the_other(make_envs, seed, samplers=2):
     def play(samplers):
         return [ray.get(each.sample.remote()) for each in samplers]
 
-    return passes_the_exam(make_envs, seed, play=play)
+    return passes_the_exam(make_envs, seed, samplers, play=play)
 
 
 @rejects("solve_cartpole")
-def only_one_of_them_plays(make_envs, seed):
-    return passes_the_exam(make_envs, seed, play=lambda samplers: all_at_once(samplers[:1]))
+def only_one_of_them_plays(make_envs, seed, samplers=2):
+    return passes_the_exam(make_envs, seed, samplers, play=lambda samplers: all_at_once(samplers[:1]))
 
 
 @rejects("solve_cartpole", says="may be luck")
-def stops_at_the_first_475(make_envs, seed):
-    learned = passes_the_exam(make_envs, seed)
+def stops_at_the_first_475(make_envs, seed, samplers=2):
+    learned = passes_the_exam(make_envs, seed, samplers)
     *before, (steps, seconds, _) = learned["curve"]
     return learned | {"curve": [*before, (steps, seconds, 476.0)]}
 
 
 @rejects("solve_cartpole", says="steps must be totals")
-def steps_of_each_iteration(make_envs, seed):
-    learned = passes_the_exam(make_envs, seed)
+def steps_of_each_iteration(make_envs, seed, samplers=2):
+    learned = passes_the_exam(make_envs, seed, samplers)
     return learned | {"curve": [(2048, 0.0, test) for *_, test in learned["curve"]] + [(2048, 0.0, 495.0)]}
 
 
 @rejects("solve_cartpole")
-def only_the_weights(make_envs, seed):
-    return trained(make_envs, seed, 1)["weights"]
+def only_the_weights(make_envs, seed, samplers=2):
+    return trained(make_envs, seed, samplers, 1)["weights"]
 
 
 @rejects("solve_cartpole")
-def learns_on_cartpoles_of_its_own(make_envs, seed):
-    return trained(cartpoles, seed, 10)
+def learns_on_cartpoles_of_its_own(make_envs, seed, samplers=2):
+    return trained(cartpoles, seed, samplers, 10)
