@@ -533,7 +533,7 @@ If you continue training, the only trace is a dip in the learning curve.
 
 Write `resume_newest`, which returns an algorithm that continues from the newest complete checkpoint.
 `folder` holds checkpoints like those above, each in a folder named after its iteration.
-Some are incomplete: the process was killed while it saved one, and another was only partly copied.
+Some are incomplete: the process was killed while it saved one, and others were only partly copied.
 
 The check compares your algorithm's weights, optimizer state, and counters with the checkpoint's, and then trains it for another iteration.
 """

@@ -93,12 +93,12 @@ def resume_newest(answer: Answer, rng: Generator) -> None:
     """A checkpoint has several parts: before you continue from one, make sure that all of them are there."""
     length, seed, whole = int(rng.integers(5, 9)), int(rng.integers(10**6)), int(rng.choice([10, 11]))
     mark = rng.uniform(-0.3, 0.3, size=2).astype(np.float32).tolist()
-    how = rng.permutation(["killed", "copied"]).tolist()
-    cut = {str(whole + 1): how[0], str(whole + 2): how[1]}
-    said = " and ".join(
+    how = rng.permutation(["killed", "copied", "copied without the optimizer"]).tolist()
+    cut = {str(whole + 1 + place): what for place, what in enumerate(how)}
+    said = ", ".join(
         f"{number} {'partly saved' if what == 'killed' else 'partly copied'}" for number, what in cut.items()
     )
-    with answer.case(f"checkpoints {given.FIRST_SAVED} to {whole + 2}, {said}"):
+    with answer.case(f"checkpoints {given.FIRST_SAVED} to {whole + 3}, {said}"):
         seen = answer.probe(given.resume_after_a_night, length, seed, whole, cut, mark)
         returned = seen["returned"]
         expect("continued" in seen, f"`resume_newest` returned {returned}, which has no `train` method.")
@@ -147,7 +147,7 @@ def _moved(before: list[np.ndarray], after: list[np.ndarray]) -> float:
 )
 def act(answer: Answer, rng: Generator) -> None:
     """Do what connectors did in training: flatten, make a batch of one, and turn scores into an action."""
-    squares, numbers = int(rng.integers(9, 30)), int(rng.integers(3, 7))
+    squares, numbers = int(rng.integers(17, 30)), int(rng.integers(3, 7))  # not FrozenLake's sixteen squares
     for kind, size in (("Box", [numbers]), ("Discrete", [squares]), ("Box", [2, numbers])):
         inputs, actions = int(np.prod(size)), int(rng.integers(3, 6))
         layers = _random_layers(rng, inputs, actions)

@@ -152,7 +152,7 @@ class Resumed(TypedDict):
 
 
 def resume_after_a_night(resume: Callable, length: int, seed: int, whole: int, cut: dict, mark: list[float]) -> Resumed:
-    """Return what `resume` makes of a folder of checkpoints, the newest of which are incomplete: {number: "killed" or "copied"}.
+    """Return what `resume` makes of a folder of checkpoints, the newest of which are incomplete: {number: how it was cut off}.
 
     In the newest complete one, two of the weights are the numbers of `mark`.
     """
@@ -188,6 +188,9 @@ def _cut_off(path: Path, how: str) -> None:
     """Leave of a checkpoint what is there when saving is killed in the middle of the learner, or copying before it."""
     if how == "copied":  # files first, then folders by their names
         shutil.rmtree(path / "learner_group")
+        return
+    if how == "copied without the optimizer":  # in another order
+        (path / "learner_group/learner/state.pkl").unlink()
         return
     for part in ("algorithm_state.pkl", "learner_group/learner/state.pkl", "learner_group/state.pkl"):
         (path / part).unlink()
