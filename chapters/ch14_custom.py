@@ -639,6 +639,8 @@ r"""
 Use the algorithm's $\gamma$ here, because otherwise the potentials in between don't cancel.
 A potential doesn't need to be clever, as long as it rises on the way to the goal.
 If it misleads, the agent takes longer to learn, but the best policy is still the best.
+
+If you keep the observation instead of its potential, keep a copy, because an environment may write the next observation into the same array.
 """
 
 # %% [markdown]
