@@ -1,7 +1,7 @@
 # `make lab` is all a learner needs; `make help` lists the rest.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab update doctor progress review build lint check test test-fast test-rest test-all mistakes chapter slides record site clean browser constraints canary benchmarks
+.PHONY: help setup lab update doctor progress review build lint check test test-fast test-rest test-all mistakes curves chapter slides record site clean browser constraints canary benchmarks
 
 BIN := .venv/bin
 # Tests that run side by side: each may need 3 GB, and about half of them mostly wait.
@@ -65,6 +65,9 @@ test-all: lint browser ## Everything
 
 mistakes: setup ## Record the message at which each named wrong answer ends (name=ch01_tasks: of one chapter)
 	$(QUICK) $(TESTS) tests/test_answers.py -k "test_check_tells $(if $(name),and $(name))" --write-mistakes
+
+curves: setup ## Record the learning curves of our solutions, which `explain` draws beside a learner's (name=ch10_actor_learner: of one chapter)
+	@$(BIN)/python -m tests.curves $(name)
 
 canary: setup ## Find out what another Ray or Python breaks: make canary RAY=2.59.0 PYTHON=3.13, either or both (name= of one chapter)
 	@$(BIN)/python -m tests.canary --ray "$(RAY)" --python "$(PYTHON)" --name "$(name)"

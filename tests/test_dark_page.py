@@ -19,7 +19,8 @@ from playwright.sync_api import Page
 from coursekit.basics.cards import Note
 from coursekit.basics.html_page import html_page
 from coursekit.basics.paths import ROOT
-from coursekit.judging.result import COLOURS, Result
+from coursekit.judging.result import COLOURS, Curve, Result
+from coursekit.learner.learning_curves import LearningCurves
 from coursekit.learner.overview import Contents, progress
 from coursekit.learner.timing import Comparison
 from coursekit.ray_bridge.timeline import timeline
@@ -58,7 +59,9 @@ def plots() -> list[Figure]:
     matplotlib.use("agg")
     times = Comparison({"loop": [1.0, 1.1, 1.0], "tasks": [0.5, 0.6, 0.5]}).plot()
     tasks = [{"name": f"task{n}", "worker_pid": n, "started": n + 1.0, "ended": n + 3.0} for n in range(8)]
-    return [times.figure, timeline(tasks).figure]
+    curve = Curve("steps", [(0.0, 20.0), (2000.0, 90.0)])
+    curves = LearningCurves("solve_cartpole", curve, curve, "Ours was recorded on 2 cores.")
+    return [times.figure, timeline(tasks).figure, curves.plot(Figure(layout="constrained").subplots()).figure]
 
 
 def png(figure: Figure) -> tuple[str, dict[str, tuple[int, ...]]]:

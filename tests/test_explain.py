@@ -1,11 +1,21 @@
-"""`explain` draws when the tasks of an answer ran, above those of a right one, and changes nothing."""
+"""`explain` draws when the tasks of an answer ran, above those of a right one, or two learning curves, and changes nothing."""
+
+import inspect
+import io
+import json
 
 import pytest
 import ray
+from PIL import Image
 
-from coursekit.judging.result import Result
-from coursekit.learner import explain, progress, session, shell
+from coursekit.judging.answer import Answer
+from coursekit.judging.exercise import load
+from coursekit.judging.result import Curve, Result
+from coursekit.learner import checks, explain, progress, session, shell
+from coursekit.learner.learning_curves import LearningCurves, recorded
 from coursekit.ray_bridge import rendezvous
+from tests.answers import samples
+from tests.chapters import CHAPTERS
 
 
 def one_by_one(function, xs):
@@ -47,7 +57,7 @@ def test_what_cannot_be_drawn_says_why(name, says, began, monkeypatch):
 
 def test_where_no_task_runs_or_solutions_are_closed_there_is_nothing_to_draw(began):
     session.begin("ch00_start")
-    assert "launches no tasks" in explain.explain("best_seconds").text
+    assert "no learning curve, and launches no tasks" in explain.explain("best_seconds").text
     session.begin("ch01_tasks", closed=["solutions"])
     assert explain.explain("parallel_map").title == "No right answers in this class"
 
@@ -59,3 +69,69 @@ def test_a_card_offers_it_where_tasks_ran_and_the_answer_was_wrong(status, ran, 
     assert str(result).endswith(f"Stuck? {' or '.join(calls)}")
     assert all(f"<code>{call.replace(chr(34), '&quot;')}</code>" in result._repr_html_() for call in calls)
     assert ("explain" in result._repr_html_()) == (asks == 2)
+
+
+FLAT = Curve("steps", [(2000.0, 20.0), (4000.0, 30.0), (6000.0, 20.0), (12000.0, 25.0)])
+OURS = Curve("steps", [(3000.0, 100.0), (6000.0, 490.0)])
+
+
+def test_in_a_terminal_two_learning_curves_are_a_table_of_the_means_of_each_part():
+    curves = LearningCurves("solve_cartpole", FLAT, OURS, "Ours was recorded on 2026-11-29 (2 cores).")
+    assert str(curves).splitlines() == [
+        "solve_cartpole: mean return",
+        "         steps     yours      ours",
+        "   up to 3,000        20       100",
+        "   up to 6,000        25       490",
+        "   up to 9,000         –         –",
+        "  up to 12,000        25         –",
+        "Ours was recorded on 2026-11-29 (2 cores).",
+    ]
+
+
+def test_in_a_notebook_they_are_a_plot():
+    curves = LearningCurves("solve_cartpole", FLAT, OURS, "Ours was recorded.")
+    assert Image.open(io.BytesIO(curves._repr_png_())).width > 600
+
+
+def test_a_check_keeps_the_curve_of_its_first_training_run_and_of_it_what_is_a_number():
+    answer = Answer("name", lambda request: request, lambda operation: None)
+    answer.keep_curve("steps", [(1, None), (10**400, 1.0), (2, float("nan")), ("3", 4)])
+    assert answer.curve is None
+    answer.keep_curve("steps", [(4, 2.5), (3, 1)])
+    answer.keep_curve("steps", [(1, 500.0)])
+    assert answer.curve == Curve("steps", [(3.0, 1.0), (4.0, 2.5)])
+
+
+def test_a_curve_is_offered_where_there_is_one_and_written_nowhere():
+    result = Result("ch11_rllib_ppo", "lake_config", "exercise", "wrong", 1, "No.", curve=FLAT)
+    assert str(result).endswith('Stuck? hint("lake_config") or explain("lake_config")')
+    assert "20.0" not in json.dumps(result._repr_mimebundle_())
+    assert "curve" not in result.as_dict()
+
+
+def test_every_check_that_keeps_a_curve_has_one_of_ours():
+    keeping = {
+        f"{chapter}/{item.name}"
+        for chapter in CHAPTERS
+        for item in load(chapter).values()
+        if item.kind == "exercise" and "keep_curve(" in inspect.getsource(item.check)
+    }
+    assert len(keeping) >= 6
+    assert recorded().keys() == keeping
+    for ours in recorded().values():
+        assert len(ours["points"]) >= 3
+        assert "cores" in ours["machine"]
+        assert ours["points"][-1][1] > ours["points"][0][1]
+
+
+@pytest.mark.slow
+def test_an_agent_that_learned_too_little_is_drawn_beside_ours(began):
+    session.begin("ch11_rllib_ppo")
+    tiny = next(sample.answer for sample in samples("ch11_rllib_ppo") if sample.says == "didn't reach 0.5")
+    with ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False):
+        said = str(checks.check("lake_config", tiny))
+    assert said.endswith('Stuck? hint("lake_config") or explain("lake_config")')
+    curves = explain.explain()
+    assert [x for x, _ in curves.yours.points] == [x for x, _ in curves.ours.points] == [1, 2, 3, 4, 5, 6, 7]
+    assert curves.yours.points[-1][1] < 0.5 <= curves.ours.points[-1][1]
+    assert "Ours was recorded on " in str(curves)

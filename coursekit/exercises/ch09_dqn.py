@@ -451,7 +451,8 @@ def train(answer: Answer, rng: Generator) -> None:
     turn = hard_turn(rng, exam)
 
     def learn(seed: int) -> float:
-        theta = _learned(answer.probe(given.learn, turn.tolist(), seed))
+        theta, tests = _learned(answer.probe(given.learn, turn.tolist(), seed))
+        answer.keep_curve("updates", tests)
         mean = mean_return(lambda obs: given.q_values(theta, obs).argmax(-1), turn, exam)
         expect(
             mean >= HOPELESS,
@@ -469,8 +470,8 @@ def train(answer: Answer, rng: Generator) -> None:
         expect(left == 0, f"When `train` returned, this many workers were still testing: {left}. Wait for all workers.")
 
 
-def _learned(found: given.Trained) -> np.ndarray:
-    """Return the weights that came back, if all is as it must be."""
+def _learned(found: given.Trained) -> tuple[np.ndarray, list[tuple]]:
+    """Return the weights that came back, and the version and the score of each report, if all is as it must be."""
     learned, workers = found["learned"], found["workers"]
     theta = _theta_of(learned)
     expect(
@@ -480,7 +481,7 @@ def _learned(found: given.Trained) -> np.ndarray:
     reports: list[tuple] = expect_type(learned["reports"], list[tuple[Any, int, Any, Any, Any]], "reports")
     _expect_all_reports([process for _, process, *_ in reports], found["tests"])
     _expect_best(found)
-    return np.asarray(theta, np.float32)
+    return np.asarray(theta, np.float32), [(version, score) for _, _, version, score, _ in reports]
 
 
 def _theta_of(learned: Any) -> np.ndarray:

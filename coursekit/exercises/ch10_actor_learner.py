@@ -420,6 +420,7 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
         )
         expect_samplers_kept_up(tasks, found["sent"])
         mean = mean_return(partial(_choice, layers), turn, exam)
+        answer.keep_curve("steps", [(steps, test) for steps, _, test in curve])
         _expect_hope(curve[-1][2], mean)
         _expect_whole(curve)
         resets, different = len(seeds), len(set(seeds))

@@ -38,6 +38,7 @@ def short_dqn(answer: Answer, rng: Generator) -> None:
 
         def train(seed: int) -> float:
             runs.append(answer.probe(given.train_dqn, length, steps, [seed + turn for turn in range(12)]))
+            answer.keep_curve("steps", [(row["steps"], row["mean"]) for row in runs[-1]["rows"]])
             return _late_mean(runs[-1]["rows"], steps)
 
         mean = best_of(train, rng, enough)[-1]

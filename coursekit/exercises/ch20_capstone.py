@@ -83,6 +83,7 @@ def beats_random(answer: Answer, rng: Generator) -> None:
         )
         returns = _returns(answer, world, 200, exam)
         means.append(float(returns.mean()))
+        answer.keep_curve("CPU seconds", told["curve"])
         if means[-1] >= ENOUGH * rule:
             expect(
                 abs(last - means[-1]) <= rule / 2,
@@ -137,6 +138,7 @@ def beats_baseline(answer: Answer, rng: Generator) -> None:
             (returns != rules[0]).any(),
             "In each of 200 episodes, its policy earned exactly what the baseline earns, so it is the baseline, or acts exactly like it.",
         )
+        answer.keep_curve("CPU seconds", told["curve"])
         if all(score(returns - rule).low > 0 for rule in rules):
             _expect_stops_at_goal(answer, world, float(rules[0].mean()), rng)
             return

@@ -311,9 +311,8 @@ def build_problem(make_config: Callable, batch: int) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def train_lake(make_config: Callable, batch: int, seed: int, iterations: int) -> float:
-    """Return the mean return of the last iteration, 0 where no episode ended in it."""
+def train_lake(make_config: Callable, batch: int, seed: int, iterations: int) -> list[float]:
+    """Return the mean return of each iteration, 0 where no episode ended in it."""
     with rllib_configs.quietly_built(lambda: make_config(batch).debugging(seed=seed), ()) as algo:
         results = [algo.train()["env_runners"] for _ in range(iterations)]
-    mean = float(results[-1].get("episode_return_mean", np.nan))
-    return 0.0 if np.isnan(mean) else mean
+    return np.nan_to_num([float(each.get("episode_return_mean", np.nan)) for each in results]).tolist()

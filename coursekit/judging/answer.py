@@ -8,13 +8,14 @@ import contextlib
 import inspect
 import reprlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from coursekit.judging import form, wire
 from coursekit.judging.failure import STUB_TEXT, describe
+from coursekit.judging.result import Curve
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -63,6 +64,7 @@ class Answer:
     """A learner's answer, as a check uses it: `answer(...)`, `answer.probe(...)`, `answer.value()`, `answer.watch()`."""
 
     returns: Any = Any  # the form of what a call must return; an exercise says so
+    curve: Curve | None = None  # of the first training run of the check, for `explain`
     in_notebook = False  # elsewhere an exception's name proves nothing: a submission may raise what it likes
 
     def __init__(self, name: str, ask: Ask, records: Records):
@@ -99,6 +101,12 @@ class Answer:
         self.tried, self.got = text, ""
         yield
         self._case = self.tried = before  # not where the check failed: the result shows the case
+
+    def keep_curve(self, over: str, points: Iterable[tuple[Any, Any]]) -> None:
+        """Keep the learning curve of a check's first training run for `explain`, without the points that are no numbers."""
+        found = [(float(x), float(y)) for x, y in points if _is_finite(x) and _is_finite(y)]
+        if found and not self.curve:
+            self.curve = Curve(over, sorted(found))
 
     @contextlib.contextmanager
     def watch(self) -> Iterator["Watched"]:
@@ -210,6 +218,10 @@ def _is_stub(learner: Any) -> bool:
     return learner is ... or (
         code is not None and code.co_names == ("NotImplementedError",) and STUB_TEXT in code.co_consts
     )
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and -1e300 < value < 1e300
 
 
 def _call_text(name: str, args: tuple, kwargs: dict) -> str:

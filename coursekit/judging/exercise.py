@@ -186,7 +186,7 @@ def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Res
     answer.returns = item.returns
     try:
         item.check(answer, np.random.default_rng([seed, zlib.crc32(f"{item.chapter}/{item.name}".encode())]))
-        return Result.of(item, "passed")
+        return Result.of(item, "passed", curve=answer.curve)
     except Wrong as wrong:
         found = message_ids.at(wrong.__traceback__, str(wrong), wrong.mistake)
         of_table = Said(str(wrong), message_ids.id_of(str(wrong)))
@@ -244,4 +244,4 @@ def _raised(item: Exercise | Quiz, answer: Answer, raised: Raised) -> Result:
 
 
 def _wrong(item: Exercise | Quiz, answer: Answer, words: Said) -> Result:
-    return Result.of(item, "wrong", words, tried=answer.tried, got=answer.got)
+    return Result.of(item, "wrong", words, tried=answer.tried, got=answer.got, curve=answer.curve)

@@ -1,7 +1,7 @@
 """The result of one check: text in a terminal, HTML in a notebook, and JSON for programs."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from coursekit.basics.cards import card, plural, prose
 from coursekit.judging.message_ids import NOTHING_SAID, Said
@@ -13,6 +13,13 @@ WORDS = {status: status for status in SIGNS} | {"todo": "not attempted", "unjudg
 COLOURS = {"passed": "#16a34a", "wrong": "#dc2626", "todo": "#64748b", "crashed": "#d97706", "unjudged": "#7c3aed"}
 INTERRUPTED = "interrupted"  # the one status that is never recorded, so no summary has it
 NOTHING = "Nothing came back: is a `return` missing?"
+
+
+class Curve(NamedTuple):
+    """The learning curve of a check's training: points (x, mean return), in order; `over` says what x counts."""
+
+    over: str
+    points: list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Result:
     seconds: float = 0.0
     share: float = 1.0  # the fraction of the points, where a test gives partial credit
     ran_tasks: bool = False  # whether `explain` can draw what ran
+    curve: Curve | None = None  # what `explain` draws after a training run; it is written nowhere
 
     @classmethod
     def of(cls, item: Any, status: str, said: Said = NOTHING_SAID, **more: Any) -> "Result":
@@ -64,7 +72,9 @@ class Result:
 
     def as_dict(self) -> dict:
         """Return the result as plain data."""
-        return asdict(self) | {"earned": self.earned}
+        kept = asdict(self) | {"earned": self.earned}
+        del kept["curve"]
+        return kept
 
     def details(self) -> list[tuple[str, str]]:
         """Return what to show below the message: label and code."""
@@ -94,10 +104,11 @@ class Result:
         return body
 
     def _help(self) -> list[str]:
-        """Return the calls that help with a wrong answer: `explain` where tasks ran, and nothing else went wrong."""
+        """Return the calls that help with a wrong answer: `explain` where tasks ran or something was learned, and nothing else went wrong."""
         if self.kind != "exercise" or self.status not in ("wrong", "crashed"):
             return []
-        calls = ["hint", "explain"] if self.ran_tasks and self.status == "wrong" else ["hint"]
+        drawn = self.status == "wrong" and (self.ran_tasks or self.curve)
+        calls = ["hint", "explain"] if drawn else ["hint"]
         return [f'{call}("{self.name}")' for call in calls]
 
     def _came_back_empty(self) -> bool:

@@ -1,4 +1,4 @@
-"""What ran: the timeline of a learner's own tasks in a check, above that of a right answer on the same inputs."""
+"""What ran in a check: a learner's own tasks above those of a right answer on the same inputs, or two learning curves."""
 
 from typing import Any
 
@@ -6,21 +6,29 @@ from coursekit.basics.cards import Note, plural
 from coursekit.judging import exercise
 from coursekit.learner import shell
 from coursekit.learner.checks import CLOSED, local, named, no_solution
+from coursekit.learner.learning_curves import beside_ours
 from coursekit.learner.session import current
 
 
 def explain(name: object = None) -> Any:
-    """Check your answer and ours once more, on the same inputs, and draw when the tasks of each ran; return the axes.
+    """Draw what your last check saw: the learning curve of a training run beside ours, or else when the tasks ran.
 
-    `explain()` is of the exercise that you checked last. Nothing is recorded, and our code is not shown.
+    For the tasks, it checks your answer and ours once more, on the same inputs, and returns the axes. `explain()` is of the
+    exercise that you checked last. Nothing is recorded, and our code is not shown.
     """
     session = current()
     name = named(name, "explain", "exercise")
     item: Any = exercise.find(session.chapter, name, "exercise")
     if "solutions" in session.closed:
         return Note("No right answers in this class", CLOSED)
+    result = session.results.get(name)
+    if result and result.curve:
+        return beside_ours(session.chapter, name, result.curve)
     if not item.needs:
-        return Note(f"Nothing to draw for {name}", f'Its check launches no tasks. `hint("{name}")` may help.')
+        return Note(
+            f"Nothing to draw for {name}",
+            f'Its last check here has no learning curve, and launches no tasks. `hint("{name}")` may help.',
+        )
     code = shell.solution_code(session.chapter, name)
     if not code:
         return no_solution(name)

@@ -1,0 +1,78 @@
+"""A learner's learning curve in a check, beside the recorded one of our solution."""
+
+import io
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coursekit.basics.paths import PACKAGE
+from coursekit.judging.result import Curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RECORDED = PACKAGE / "exercises/curves.json"  # made by `make curves`
+ROWS = 10
+
+
+@dataclass(frozen=True)
+class LearningCurves:
+    """Two learning curves of one exercise: a plot in a notebook, text in a terminal."""
+
+    name: str
+    yours: Curve
+    ours: Curve
+    recorded: str  # on what machine ours was recorded, and when
+
+    def __str__(self) -> str:
+        """Return a table: the mean of the points in each part of the longer curve, a dash where it has none."""
+        curves, over = (self.yours.points, self.ours.points), self.yours.over
+        end, rows = max(points[-1][0] for points in curves), min(ROWS, max(map(len, curves)))
+        lines = [f"{self.name}: mean return", f"{over:>14}{'yours':>10}{'ours':>10}"]
+        for row in range(rows):
+            low, high = end * row / rows, end * (row + 1) / rows
+            means = "".join(f"{_mean(points, low, high):>10}" for points in curves)
+            lines.append(f"{f'up to {_short(high)}':>14}{means}")
+        return "\n".join([*lines, self.recorded])
+
+    __repr__ = __str__
+
+    def plot(self, ax: "Axes") -> "Axes":
+        """Draw both."""
+        for curve, colour, label in ((self.yours, "#D55E00", "yours"), (self.ours, "#0072B2", "ours")):
+            ax.plot(*zip(*curve.points, strict=True), color=colour, marker=".", label=label)
+        ax.set_xlabel(self.yours.over, fontsize=12)
+        ax.set_ylabel("mean return", fontsize=12)
+        ax.set_title(f"{self.name}\n{self.recorded}", fontsize=11, loc="left")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False, fontsize=11)
+        return ax
+
+    def _repr_png_(self) -> bytes:
+        from matplotlib.figure import Figure
+
+        figure, png = Figure(figsize=(8, 4), layout="constrained"), io.BytesIO()
+        self.plot(figure.subplots())
+        figure.savefig(png, format="png", dpi=110)
+        return png.getvalue()
+
+
+def beside_ours(chapter: str, name: str, yours: Curve) -> LearningCurves:
+    """Return a learner's curve beside ours."""
+    ours = recorded()[f"{chapter}/{name}"]
+    said = f"Ours was recorded on {ours['date']} ({ours['machine']})."
+    return LearningCurves(name, yours, Curve(ours["over"], [(x, y) for x, y in ours["points"]]), said)
+
+
+def recorded() -> dict[str, dict[str, Any]]:
+    """Return our curves by chapter and exercise: `over`, `points`, the machine, and the date."""
+    return dict(json.loads(RECORDED.read_text(encoding="utf-8")))
+
+
+def _mean(points: list[tuple[float, float]], low: float, high: float) -> str:
+    found = [y for x, y in points if low < x <= high or x == low == 0]
+    return _short(sum(found) / len(found)) if found else "–"
+
+
+def _short(number: float) -> str:
+    return f"{float(f'{number:.4g}'):,.15g}"
