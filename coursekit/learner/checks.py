@@ -170,13 +170,13 @@ def _judged(given: object, answer: object, kind: str) -> Result:
     answer = shell.names().get(name, ...) if answer is ... else answer
     if error := shell.broken(name):
         return Result.of(item, "crashed", said("broken-cell", name=name, error=error))
-    if missing := _missing(getattr(item, "needs", {})):
-        return Result.of(item, "todo", missing)
     return result_of(item, answer)
 
 
 def result_of(item: exercise.Exercise | exercise.Quiz, answer: object, seed: int = exercise.PUBLIC_SEED) -> Result:
     """Return the result of an answer in the learner's own process; it is kept nowhere."""
+    if lacking := missing(getattr(item, "needs", {})):
+        return Result.of(item, "todo", lacking)
     asked = local(item.name, answer)
     try:
         with limited(), saying_what_it_waits_for(asked):
@@ -187,7 +187,7 @@ def result_of(item: exercise.Exercise | exercise.Quiz, answer: object, seed: int
         return Result.of(item, INTERRUPTED, words, tried=asked.tried)
 
 
-def _missing(needs: dict[str, int]) -> Said | None:
+def missing(needs: Mapping[str, int]) -> Said | None:
     """Return what to say of this notebook's Ray where it has less than a check needs."""
     if not needs:
         return None

@@ -13,7 +13,7 @@ from coursekit.basics.cards import Note, plural
 from coursekit.judging.exercise import find
 from coursekit.judging.result import COLOURS, SIGNS, WORDS
 from coursekit.learner import shell
-from coursekit.learner.checks import HINTS, result_of
+from coursekit.learner.checks import HINTS, missing, result_of
 from coursekit.learner.review_schedule import AT_ONCE, Item, answered, due_items, is_question, questions, today
 from coursekit.learner.session import current
 from coursekit.learner.small_exercises import small_exercises
@@ -60,9 +60,10 @@ def ask(read: Callable[[str], str] = input, say: Callable[[object], object] = pr
 
 
 def _drawn(chapter: str) -> list[Item]:
-    """Return what a review in a chapter's notebook asks, at most one exercise, which comes last."""
+    """Return what a review in a chapter's notebook asks, at most one exercise, which comes last and can be checked now."""
     others = [item for item in due_items() if item.chapter != chapter]
-    exercises = _exercises(chapter)[:1]
+    checkable = (item for item in _exercises(chapter) if not missing(small_exercises(item.chapter)[item.name].needs))
+    exercises = list(islice(checkable, 1))
     few = [item for item in others if is_question(item) or item in exercises][:AT_ONCE]
     return sorted(few, key=lambda item: item in exercises)
 

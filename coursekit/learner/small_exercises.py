@@ -1,4 +1,7 @@
-"""Exercises that can be written again in a cell of any notebook: they take at most ten minutes, and need no Ray and no other cell."""
+"""Exercises that can be written again in a cell of any notebook: they take at most ten minutes and need no other cell.
+
+Of Ray they need no more than CPUs.
+"""
 
 import ast
 import builtins
@@ -17,16 +20,21 @@ from coursekit.judging.declared import declared
 from coursekit.learner import shell
 
 MOST_MINUTES = 10
+BOUND = {"read_once"}  # to its own chapter's Ray, which has a small store
 _MARKS = re.compile(r"!?\[(.+?)\]\(.+?\)|^#+ |\*\*", re.MULTILINE)  # links and pictures with their text, headings, bold
 
 
 @dataclass(frozen=True)
 class SmallExercise:
-    """What an exercise asks, its stub, and what both need: the names they bind, each with its import, "" for the answer's own."""
+    """What an exercise asks, its stub, and what both need: the names they bind, each with its import, "" for the answer's own.
+
+    `needs` is what the check needs of Ray.
+    """
 
     task: str
     stub: str
     binds: dict[str, str]
+    needs: dict[str, int]
 
     def cell(self) -> str:
         """Return the stub below its imports."""
@@ -43,18 +51,22 @@ def small_exercises(chapter: str) -> dict[str, SmallExercise]:
     """Return those of a chapter by name; none where this copy of the course has no solutions, which show what they need."""
     checks = PACKAGE / f"exercises/{chapter}.py"
     found = declared(checks) if checks.exists() else {}
-    small = (name for name, said in found.items() if said.minutes <= MOST_MINUTES and not said.needs)
-    return {name: item for name in small if (item := _small(chapter, name))}
+    small = {name: said.needs for name, said in found.items() if said.minutes <= MOST_MINUTES}
+    return {
+        name: item
+        for name, needs in small.items()
+        if needs.keys() <= {"CPU"} and name not in BOUND and (item := _small(chapter, name, needs))
+    }
 
 
-def _small(chapter: str, name: str) -> SmallExercise | None:
+def _small(chapter: str, name: str, needs: dict[str, int]) -> SmallExercise | None:
     source, imports, cells = shell.answer_cell(chapter, name), _imports(chapter), _cells(chapter)
     needed = _needed(source) if source else set()
     place = next((at for at, cell in enumerate(cells) if _answers(cell) and name in defined_names(cell.source)), 0)
-    if not source or not place or not needed <= imports.keys():
-        return None
+    if not source or not place or not needed <= imports.keys() or f"`{name}`" not in cells[place - 2].source:
+        return None  # the last: what is to be written stands further above, beside what it is about
     binds = {each: imports[each] for each in needed} | dict.fromkeys(defined_names(cells[place].source), "")
-    return SmallExercise(_plain(cells[place - 2].source), cells[place].source, binds)
+    return SmallExercise(_plain(cells[place - 2].source), cells[place].source, binds, needs)
 
 
 def _plain(markdown: str) -> str:
