@@ -55,9 +55,10 @@ def course(tmp_path):
     return tmp_path
 
 
-def test_six_pages_and_the_projects_own_file_have_lists_that_are_built():
+def test_seven_pages_and_the_projects_own_file_have_lists_that_are_built():
     assert {path.relative_to(ROOT).as_posix() for path in pages()} == {
         "README.md",
+        "docs/help.md",
         "docs/old_names.md",
         "docs/ten_questions.md",
         "docs/what_grading_proves.md",

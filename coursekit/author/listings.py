@@ -16,6 +16,7 @@ from coursekit.given import old_names
 from coursekit.judging import message_ids
 from coursekit.judging.exercise import AuthorError
 from coursekit.learner.learning_paths import PATHS
+from coursekit.learner.mistake_hints import ENTRY
 from coursekit.learner.workshop.ten_questions import all_ten
 
 MARKED = re.compile(
@@ -296,7 +297,23 @@ def the_ten_questions(root: Path, _: str) -> str:
     return "\n".join(lines) + "\n\n"
 
 
+def hints_for_mistakes(root: Path, _: str) -> str:
+    """Return the table of the messages that have a hint of their own, each with what the hint says above its example."""
+    rows = [
+        f"{int(path.stem[2:4])} | `{entry['exercise']}` | {_in_a_cell(entry['begins'])} | {_in_a_cell(entry['text'])}"
+        for path in sorted(root.glob("coursekit/exercises/hints/ch*.md"))
+        for entry in ENTRY.finditer(path.read_text(encoding="utf-8"))
+    ]
+    return _table(["chapter | exercise | how the message begins | the hint", "---|---|---|---", *rows])
+
+
+def _in_a_cell(text: str) -> str:
+    """Return a text on one line of a table, with dots for the values of a message."""
+    return re.sub(r"\{[^{}]*\}", "…", " ".join(text.split())).replace("|", "\\|")
+
+
 LISTINGS = {
+    "hints": hints_for_mistakes,
     "tested": tested,
     "chapters": table_of_chapters,
     "paths": table_of_paths,
