@@ -342,6 +342,7 @@ def test_with_a_ray_of_any_chapter_so_does_that_of_one_that_needs_it(item, four_
 
 
 def test_what_needs_ray_is_asked_where_one_runs(clock, monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)  # the tests above may still have theirs
     passes(task := Item("ch01_tasks", "as_task"))
     clock.next()
     begin("ch10_actor_learner")
