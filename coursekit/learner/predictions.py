@@ -20,9 +20,10 @@ _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,60}")  # as the room takes it
 
 def predict(name: str, value: Any, options: Sequence[str] = ()) -> Note:
     """Keep what you expect of a demonstration, before you run it: a number, or one of the options; a room sees it if you have joined one."""
-    said = _number(name, value) if not options else value if value in options else None
+    choices = options if isinstance(options, list | tuple) else None  # with a decimal comma, `0,4` is two arguments
+    said = None if choices is None else _number(name, value) if not choices else value if value in choices else None
     if said is None:
-        wanted = f"one of {', '.join(f'`{each!r}`' for each in options)}" if options else "a number"
+        wanted = f"one of {', '.join(f'`{each!r}`' for each in choices)}" if choices else "a number, such as `0.5`,"
         return Note("What do you expect?", f"Write {wanted} in place of the dots, then run this cell.")
     path = _file(name)
     path.parent.mkdir(parents=True, exist_ok=True)
