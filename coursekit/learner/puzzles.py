@@ -12,7 +12,7 @@ from typing import Any
 from coursekit.basics.cards import Note
 from coursekit.judging.exercise import find
 from coursekit.learner import shell
-from coursekit.learner.checks import CLOSED, HINTS, attempts_left, no_solution
+from coursekit.learner.checks import CLOSED, HINTS, attempts_left, named, no_solution
 from coursekit.learner.session import current
 
 HOW = """\
@@ -21,9 +21,13 @@ HOW = """\
 """
 
 
-def puzzle(name: str) -> Note:
-    """Put our solution's lines, shuffled, into a new cell; it opens one attempt before `solution` does."""
+def puzzle(name: object = None) -> Note:
+    """Put our solution's lines, shuffled, into a new cell; it opens one attempt before `solution` does.
+
+    `puzzle()` is of the exercise that you checked last.
+    """
     session = current()
+    name = named(name, "puzzle", "exercise")
     item: Any = find(session.chapter, name, "exercise")
     if "puzzles" in session.closed or "solutions" in session.closed:
         return Note("No puzzles in this class", CLOSED)
