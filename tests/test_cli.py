@@ -148,7 +148,7 @@ def test_a_busy_port_is_refused_with_the_next_step():
         server.bind(("127.0.0.1", 0))
         server.listen()
         port = server.getsockname()[1]
-        with pytest.raises(CommandError, match=f"Port {port} is in use.*coursekit lab --port {port + 1}"):
+        with pytest.raises(CommandError, match=f"Port {port} is in use.*make lab PORT={port + 1}"):
             lab.choose_port(port)
 
 

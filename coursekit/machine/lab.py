@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from coursekit.basics.errors import CommandError
-from coursekit.basics.paths import ROOT, STATIC, path_with_scripts
+from coursekit.basics.paths import FROM_WHEEL, ROOT, STATIC, path_with_scripts, typed
 from coursekit.machine.facts import Facts, port_is_free
 
 FIRST = "work/ch00_start.ipynb"
@@ -26,9 +26,8 @@ def choose_port(wanted: int | None) -> int:
     if wanted is None:
         return next(port for port in range(PORT, PORT + 100) if port_is_free(port))
     if not port_is_free(wanted):
-        raise CommandError(
-            f"Port {wanted} is in use by another program. Choose another: coursekit lab --port {wanted + 1}"
-        )
+        another = f"--port {wanted + 1}" if FROM_WHEEL else f"PORT={wanted + 1}"
+        raise CommandError(f"Port {wanted} is in use by another program. Choose another: {typed('lab')} {another}")
     return wanted
 
 
