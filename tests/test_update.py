@@ -83,6 +83,13 @@ def test_a_copy_that_was_deleted_comes_back_as_the_course_has_it(desk):
     assert desk.sources("ch01_a") == course(desk)
 
 
+def test_an_update_brings_a_deleted_copy_back_and_names_no_old_file(desk):
+    desk.path("ch01_a").unlink()
+    assert "old file" not in new_version(desk)
+    assert desk.sources("ch01_a") == course(desk)
+    assert old_files(desk) == []
+
+
 def test_without_notebooks_the_next_step_is_said(tmp_path):
     with pytest.raises(CommandError, match="coursekit build"):
         fill(tmp_path)

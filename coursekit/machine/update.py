@@ -171,7 +171,7 @@ def _write(root: Path, copy: Copy, merge: Merge) -> list[str]:
         return []
     kept = _free_name(path, copy.version, old)
     if copy.new.cells and (content := _content(root, copy, merge, kept.name)) != old:
-        if not copy.is_untouched():
+        if old and not copy.is_untouched():
             write_whole(kept, old)
         write_whole(path, content)
         return [_line(copy, carried, kept)]
