@@ -109,6 +109,14 @@ def test_what_is_raised_past_exception_ends_in_a_card_too(notebook, raised, stat
     assert "line 4 of the cell with `best_seconds`: `raise" in shown.result
 
 
+def test_an_answer_that_exits_leaves_the_kernel_running(notebook):
+    notebook.run("kept = 1\n" + OWN.format("None").replace("raise None", "exit()"))
+    shown = notebook.run(CHECK)
+    assert "best_seconds: crashed" in shown.result
+    assert "line 5 of the cell with `best_seconds`: `exit()`" in shown.result
+    assert notebook.run("kept").result == "1"
+
+
 def test_a_check_that_takes_long_says_so_and_the_line_goes(notebook, tmp_path):
     go_on = tmp_path / "go on"
     waits = f"import pathlib, time\nwhile not pathlib.Path({str(go_on)!r}).exists():\n    time.sleep(0.01)"

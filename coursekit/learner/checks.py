@@ -179,7 +179,7 @@ def result_of(item: exercise.Exercise | exercise.Quiz, answer: object, seed: int
         return Result.of(item, "todo", lacking)
     asked = local(item.name, answer)
     try:
-        with limited(), saying_what_it_waits_for(asked):
+        with limited(), saying_what_it_waits_for(asked), shell.exit_raises():
             return exercise.judge(item, asked, seed)
     except KeyboardInterrupt as interrupt:
         where = describe_safely(interrupt)["where"]

@@ -1,6 +1,9 @@
 """What coursekit asks of the notebook around it: display, one line for a missing name, what failed, the solved chapter."""
 
+import contextlib
+import sys
 import warnings
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
@@ -42,6 +45,22 @@ def names() -> dict[str, Any]:
 
     shell: Any = get_ipython()
     return shell.user_ns if shell else {}
+
+
+@contextlib.contextmanager
+def exit_raises() -> Iterator[None]:
+    """Let an answer's `exit()` raise SystemExit, as in a program; in a notebook it would end the kernel, variables and all."""
+    from IPython.core.getipython import get_ipython
+
+    shell: Any = get_ipython()
+    if shell is None:
+        yield
+        return
+    shell.ask_exit = sys.exit
+    try:
+        yield
+    finally:
+        del shell.ask_exit
 
 
 _broken: dict[str, str] = {}  # names whose cell ended with an error when it last ran, and the error
