@@ -73,7 +73,7 @@ def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("USER", WORD)
         patch.chdir(folder)
         patch.setattr(answer, "_perform", performed)
-        patch.setattr(checks, "_missing", lambda needs: None)
+        patch.setattr(checks, "missing", lambda needs: None)
         patch.setattr(checks, "_records", lambda operation, **window: [{"name": WORD, "state": WORD, "id": NUMBER}])
         patch.setattr(outbox, "_sender", lambda: type("Nobody", (), {"wake": lambda self: []})())
         (home() / "room-outbox").mkdir(parents=True)

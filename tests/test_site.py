@@ -177,7 +177,7 @@ def test_a_solution_unfolds_below_its_check_or_is_left_out():
     folded = with_them[place + 1].source
     assert folded.startswith(f"<details><summary>{TEXTS['after_you_tried']}</summary>")
     assert "return ray.get(refs)" in folded
-    assert "in the same step of the loop" in folded
+    assert "in the same iteration of the loop" in folded
     assert [cell.source for cell in with_them if "<details>" not in cell.source] == [cell.source for cell in without]
     assert "return ray.get(refs)" not in text_of(without)
 
