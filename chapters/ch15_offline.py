@@ -116,7 +116,8 @@ ray.data.from_items(rows, override_num_blocks=2).write_parquet(folder)  # rows: 
 ```
 
 Write `record`, which runs one episode for each seed: it calls `env.reset(seed=seed)`, and then takes the actions that `policy(obs)` returns until the episode ends.
-It writes the transitions of all episodes into `folder`, as `files` Parquet files.
+No two seeds are equal.
+It writes all transitions into `folder`, as `files` Parquet files.
 A simulator may return *the same array* for every observation, and overwrite it at each step.
 """
 
