@@ -255,7 +255,7 @@ Every epoch left a checkpoint, so you can choose the best *epoch*, not only the 
 `results[i]` and `results.get_best_result(...)` return the result of one trial: its `config`, its last `metrics`, and a `metrics_dataframe` with all its reports.
 The `scope` of `get_best_result` says which of a trial's reports it compares.
 Write `best_config`, which takes such results and returns the config and the epoch of the highest accuracy.
-If a trial died before its first report, its `metrics_dataframe` is empty, and a loop has to skip it.
+If a trial died before its first report, its `metrics_dataframe` is empty, and a loop has to skip it; if the experiment was restored, rows may be missing.
 """
 
 

@@ -506,10 +506,10 @@ def _ran(metrics: dict) -> Ran:
     return {"saw": metrics.get("saw") or {}, "cpus": cpus, "accuracy": accuracy, "training_iteration": iteration}
 
 
-def scripted(runs: list, folder: str) -> Any:
+def scripted(runs: list, first: int, folder: str) -> Any:
     """Return results as Tune gives them, of trials whose accuracies were written beforehand: `runs` holds (config, accuracies).
 
-    A trial without accuracies died before its first report.
+    The accuracies are those of epoch `first` and the following ones. A trial without accuracies died before its first report.
     """
     _TrainingResult = private.TrainingResult
     StorageContext = private.StorageContext
@@ -528,7 +528,7 @@ def scripted(runs: list, folder: str) -> Any:
                 "config": config,
                 "trial_id": trial.trial_id,
             }
-            for epoch, accuracy in enumerate(accuracies, 1)
+            for epoch, accuracy in enumerate(accuracies, first)
         ]
         path = Path(storage.trial_fs_path)
         path.mkdir(parents=True)
@@ -545,11 +545,10 @@ def scripted(runs: list, folder: str) -> Any:
     return ResultGrid(ExperimentAnalysis(state, trials=trials, default_metric="accuracy", default_mode="max"))
 
 
-def judge_results(function: Callable, *runs: list) -> Any:
-    """Return what a function makes of scripted results, one for each list of runs."""
-    with contextlib.ExitStack() as stack:
-        folders = [stack.enter_context(tempfile.TemporaryDirectory()) for _ in runs]
-        returned = function(*[scripted(run, folder) for run, folder in zip(runs, folders, strict=True)])
+def judge_results(function: Callable, runs: list, first: int) -> Any:
+    """Return what a function makes of scripted results, whose rows begin with epoch `first`."""
+    with tempfile.TemporaryDirectory() as folder:
+        returned = function(scripted(runs, first, folder))
         return list(returned) if isinstance(returned, tuple) else returned
 
 

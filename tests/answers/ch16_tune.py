@@ -181,6 +181,12 @@ def a_whole_cpu_each(trainable, space, cpus, folder, scheduler=None, callbacks=N
     return made(trainable, grid_of(space), 1, folder, scheduler, callbacks)
 
 
+@rejects("tuner", says="together with the values that aren't lists")
+def tries_the_values_of_a_tuple(trainable, space, cpus, folder, scheduler=None, callbacks=None):
+    lists = {name: list(value) if isinstance(value, tuple) else value for name, value in space.items()}
+    return made(trainable, grid_of(lists), cpus, folder, scheduler, callbacks)
+
+
 @rejects("tuner")
 def forgets_the_callbacks(trainable, space, cpus, folder, scheduler=None, callbacks=None):
     return made(trainable, grid_of(space), cpus, folder, scheduler, None)
@@ -269,6 +275,12 @@ def the_epoch_in_which_it_ended(results):
 def counts_epochs_from_zero(results):
     best = results.get_best_result(scope="all")
     return best.config, int(best.metrics_dataframe["accuracy"].idxmax())
+
+
+@rejects("best_config", says="but the epoch")
+def takes_the_number_of_the_row_for_the_epoch(results):
+    best = results.get_best_result(scope="all")
+    return best.config, int(best.metrics_dataframe["accuracy"].idxmax()) + 1
 
 
 @rejects("best_config")
