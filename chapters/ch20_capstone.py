@@ -482,12 +482,12 @@ Some worlds have much luckier ones, so the check requires three quarters of what
 Write `beats_random`, which trains a policy in this process, reports at least three tests, and returns the policy.
 In each iteration, the sampler gets the weights and collects rows, and the policy learns from them.
 Every four or five iterations, run `evaluate` with `greedy` for 50 episodes, and report the mean return.
-Choose a test seed at least a few hundred away from the sampler's: warehouse i gets `seed + i`, so with the same seed, you'd test on episodes that the sampler learned from.
+Warehouse i gets `seed + i`, so with the sampler's seed, you'd test on episodes that the sampler learned from; a test seed a few hundred away from it avoids that.
 Stop when a test reaches 0.9 times the baseline's mean return in the same episodes, or when fewer than two CPU seconds are left; `budget.spent()` tells you what an iteration costs.
 
 The check gives your function 30 CPU seconds in another world, runs the policy in new episodes, and compares what it earns with your last report.
 You aim for 0.9 instead of three quarters so that one lucky test doesn't end the training too early.
-Then the check trains for a few more seconds with different prices, and the policy must act differently.
+Then the check trains with a budget of 4 CPU seconds and different prices, and the policy must act differently.
 Since a training run can be unlucky, the check tries up to three times, so it takes from half a minute to several minutes.
 """
 

@@ -101,8 +101,13 @@ def beats_random(answer: Answer, rng: Generator) -> None:
 
 
 def _expect_learned(answer: Answer, world: World, returns: np.ndarray, exam: int, rng: Generator) -> None:
-    """Have it learn where the kinds of parcels pay something else: a policy that was learned acts differently then."""
-    _told(answer, world._replace(prices=tuple(np.roll(world.prices, 1).tolist())), 4.0, rng)
+    """Have it learn where the kinds of parcels pay something else: a policy that was learned acts differently then.
+
+    The kinds that are ordered most pay most, so the baseline earns much, and the budget is usually used up before a test reaches its mean.
+    """
+    rolled = [np.roll(world.prices, by) for by in (1, 2, 3)]
+    prices = max(rolled, key=partial(np.dot, world.shares))
+    _told(answer, world._replace(prices=tuple(prices.tolist())), 4.0, rng)
     expect(
         (_returns(answer, world, 200, exam) != returns).any(),
         "It trained again with different prices and less time, and its policy earned exactly the same in all 200 episodes, so the prices didn't change how it acts.",
@@ -140,7 +145,7 @@ def beats_baseline(answer: Answer, rng: Generator) -> None:
         )
         answer.keep_curve("CPU seconds", told["curve"])
         if all(score(returns - rule).low > 0 for rule in rules):
-            _expect_stops_at_goal(answer, world, float(rules[0].mean()), rng)
+            _expect_stops_at_goal(answer, world, float(rules[0].mean()), rng, told)
             return
         leads.append(" : ".join(f"{each.mean():.1f}" for each in (returns, *rules)))
         if returns.mean() < 0.7 * rules[0].mean():
@@ -152,8 +157,11 @@ def beats_baseline(answer: Answer, rng: Generator) -> None:
     )
 
 
-def _expect_stops_at_goal(answer: Answer, world: World, rule: float, rng: Generator) -> None:
-    """Have it learn with a goal far below the baseline's mean: only its last test may have reached that."""
+def _expect_stops_at_goal(answer: Answer, world: World, rule: float, rng: Generator, whole: given.Told) -> None:
+    """Have it learn with a goal far below the baseline's mean: only its last test may have reached that.
+
+    A test has about as many episodes as in the whole training before, so there must be more reports if there were more episodes.
+    """
     told = _told(answer, world, 15.0, rng, SOON)
     tests, enough = [mean for _, mean in told["curve"]], SOON * rule
     highest, number = max(tests, default=0.0), len(tests)
@@ -161,6 +169,12 @@ def _expect_stops_at_goal(answer: Answer, world: World, rule: float, rng: Genera
         all(mean < 2 * enough for mean in tests[:-1]),
         f"Called with `goal={SOON}`, it reported {number} tests, the highest with a mean return of {highest:.1f}. "
         f"The baseline earns about {rule:.0f}, so the training has to stop at the first test that reaches {enough:.1f}.",
+    )
+    all_tests, all_episodes, episodes = len(whole["curve"]), whole["episodes"], told["episodes"]
+    expect(
+        all_episodes * number <= 2 * episodes * all_tests,
+        f"Episodes that it ran in this process, and tests that it reported: {all_episodes:.0f} and {all_tests}; "
+        f"called with `goal={SOON}`: {episodes:.0f} and {number}. Every test must be reported.",
     )
 
 

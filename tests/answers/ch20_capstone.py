@@ -254,6 +254,12 @@ def returns_the_policy_from_before_the_training(make_envs, budget):
     return policy
 
 
+@rejects("beats_random", says="It had 4 CPU seconds", long=True)
+def counts_on_thirty_seconds(make_envs, budget):
+    own = SimpleNamespace(report=budget.report, left=lambda: 30 - budget.spent())
+    return chapter().greedy(alone(make_envs, own, 500).weights())
+
+
 @rejects("beats_random")
 def stops_after_three_rounds(make_envs, budget):
     return chapter().greedy(alone(make_envs, budget, 3).weights())
@@ -317,6 +323,14 @@ def weights_to_each_and_a_constant_learning_rate(make_envs, budget, goal=1.2):
 @rejects("beats_baseline", says="Called with `goal=0.1`", long=True)
 def types_the_goal_in(make_envs, budget, goal=1.2):
     return together(make_envs, budget, 10_000, 1.2)
+
+
+@rejects("beats_baseline", says="Every test must be reported", long=True)
+def reports_its_last_test_only(make_envs, budget, goal=1.2):
+    tests = [0.0]
+    policy = together(make_envs, SimpleNamespace(report=tests.append, left=budget.left), 10_000, goal)
+    budget.report(tests[-1])
+    return policy
 
 
 @rejects("beats_baseline", says="It reported no test")
