@@ -708,6 +708,7 @@ Write `inference_actor`, which starts such an actor and returns its handle.
 
 - `act(sampler, obs)` returns this observation's row of `network(rows)`, as soon as all remaining samplers have asked.
 - `leave(sampler)` removes a sampler from those that a batch waits for, which may complete the batch.
+  In the check, a sampler leaves only when its last `act` has returned.
 - `samplers` lists the samplers' numbers, such as `[7, 2, 31]`.
 - `network` takes rows, shape [B, 3] in the check, and returns as many rows.
   Call it once per batch, and never without rows.
@@ -752,7 +753,8 @@ r"""
 `leave` has to check the batch, too: if the only sampler that hasn't asked leaves, no other call will complete the batch.
 And when the very last sampler leaves, no call is waiting, so the network must not be called.
 
-If a sampler dies *while it waits*, its observation stays in the batch, and nobody takes its row of the output, which does no harm.
+If a sampler dies *while it waits*, the driver calls `leave` for it, but its observation stays in the batch, and nobody takes its row of the output, which does no harm.
+Comparing *how many* wait with how many are left would count the dead sampler in place of another, and the batch would be complete too early.
 """
 
 # %% [markdown]
