@@ -315,6 +315,7 @@ def beats_its_past(answer: Answer, rng: Generator) -> None:
             calls < 2 or len(set(seen["seeds"])) > 1,
             f"All {calls} calls to `play_against` had the same seed, and so the same random numbers.",
         )
+        _expect_recipe(seen["played"], seen["met"])
         shares.append([_share(players[-1], past) for past in players[:-1]])
         return float(np.mean(shares[-1]))
 
@@ -332,6 +333,24 @@ def beats_its_past(answer: Answer, rng: Generator) -> None:
             agree(once, again, atol=1e-3),
             f"Two leagues from the seed {seed} differ: take every random number, and each seed for `play_against`, from one `np.random.default_rng(seed)`, and learn from the batches in the order of the calls.",
         )
+
+
+def _expect_recipe(played: list[int], met: list[int]) -> None:
+    """Check that it was the learner's player that played, and that opponents were sampled in each step, not in each round."""
+    calls = len(played)
+    expect(
+        -1 in played or not calls,
+        f"In all {calls} calls to `play_against`, the first player was one of the league's snapshots. It must be the current player, which each step changes.",
+    )
+    by_latest: dict[int, set[int]] = {}
+    for number, place in enumerate(met):
+        by_latest.setdefault(max(met[: number + 1]), set()).add(place)
+    found = {latest: sorted(places) for latest, places in by_latest.items()}
+    expect(
+        sum(map(len, found.values())) >= 2 * ROUNDS or not calls,  # one opponent per round makes 2 * ROUNDS - 1 at most
+        f"While the latest snapshot had this number, the opponents had these: {found}. "
+        "Each step samples from all snapshots, so after many steps, most of them should have been opponents.",
+    )
 
 
 def _players(seen: given.League, seed: int) -> list[four.Player]:

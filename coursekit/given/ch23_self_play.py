@@ -115,26 +115,29 @@ def tournament(
 
 
 class League(TypedDict):
-    """What came back as a league, its players if these are refs, and of each call of `play_against` the seed and which of them it met.
+    """What came back as a league, its players if these are refs, and of each call of `play_against` the seed, who played, and who was met.
 
-    An opponent that is none of the players counts as -1.
+    Both are places among the players; one that isn't among them counts as -1.
     """
 
     returned: str
     players: list[dict[str, np.ndarray]]
+    played: list[int]
     met: list[int]
     seeds: list[int]
 
 
 class _Referee:
-    """Passes calls of `play_against` on, and keeps their opponents and seeds."""
+    """Passes calls of `play_against` on, and keeps their players, opponents, and seeds."""
 
     def __init__(self, play_against: Any):
         self._play_against = play_against
+        self.mine: list[Any] = []
         self.opponents: list[Any] = []
         self.seeds: list[int] = []
 
     def remote(self, me: Any, other: Any, games: int, seed: int) -> Any:
+        self.mine.append(me)
         self.opponents.append(other)
         self.seeds.append(int(seed))
         return self._play_against.remote(me, other, games, seed)
@@ -158,26 +161,27 @@ def raised_by_itself(beats_its_past: Callable, seed: int, rounds: int) -> League
         if play_against is not None:
             names["play_against"] = play_against
     if not isinstance(snapshots, list | tuple):
-        return {"returned": type(snapshots).__name__, "players": [], "met": [], "seeds": []}
+        return {"returned": type(snapshots).__name__, "players": [], "played": [], "met": [], "seeds": []}
     kinds = sorted({type(snapshot).__name__ for snapshot in snapshots})
     if kinds != ["ObjectRef"]:
-        return {"returned": f"list of {', '.join(kinds) or 'nothing'}", "players": [], "met": [], "seeds": []}
+        held = ", ".join(kinds) or "nothing"
+        return {"returned": f"list of {held}", "players": [], "played": [], "met": [], "seeds": []}
     players = [dict(player) for player in ray.get(list(snapshots))]
-    met = _met(players, referee.opponents)
-    return {"returned": "refs", "players": players, "met": met, "seeds": referee.seeds}
+    played, met = _places(players, referee.mine), _places(players, referee.opponents)
+    return {"returned": "refs", "players": players, "played": played, "met": met, "seeds": referee.seeds}
 
 
-def _met(players: list[dict], opponents: list) -> list[int]:
-    """Return for each opponent, a ref or a player, its place among these players, -1 for none of them."""
+def _places(players: list[dict], seen: list) -> list[int]:
+    """Return for each of those seen, a ref or a player, its place among these players, -1 for none of them."""
     import ray
 
     def weights(player: dict) -> bytes:
         return b"".join(np.asarray(player[name]).tobytes() for name in sorted(player))
 
     places = {weights(player): place for place, player in enumerate(players)}
-    refs = {other for other in opponents if isinstance(other, ray.ObjectRef)}
+    refs = {each for each in seen if isinstance(each, ray.ObjectRef)}
     known = {ref: places.get(weights(ray.get(ref)), -1) for ref in refs}
-    return [known[other] if other in refs else places.get(weights(other), -1) for other in opponents]
+    return [known[each] if isinstance(each, ray.ObjectRef) else places.get(weights(each), -1) for each in seen]
 
 
 class Step(TypedDict):

@@ -459,17 +459,18 @@ def one_pass_of_updates(points):
 play_against = ray.remote(collect)
 
 
-def raised(seed, rounds, opponents, steps=15, games=128, keep=ray.put, now=True):
+def raised(seed, rounds, opponents, steps=15, games=128, keep=ray.put, now=True, every=1):
     """Return a league; `opponents(snapshots, rng)` chooses two for a step."""
     rng, learner = np.random.default_rng(seed), Learner(new_player(seed))
     snapshots = [keep(learner.player())]
     for _ in range(rounds):
-        for _ in range(steps):
-            mine = ray.put(learner.player()) if now else snapshots[0]
+        for step in range(steps):
+            mine = ray.put(learner.player()) if now else snapshots[-1]
             refs = [
                 play_against.remote(mine, other, games, int(rng.integers(2**31))) for other in opponents(snapshots, rng)
             ]
-            learner.learn(*ray.get(refs))
+            if step % every == 0:
+                learner.learn(*ray.get(refs))
         snapshots.append(keep(learner.player()))
     return snapshots
 
@@ -550,9 +551,24 @@ def forgets_the_untrained_player(seed, rounds):
     return raised(seed, rounds, latest_and_any, steps=1, games=8)[1:]
 
 
+@rejects("beats_its_past", says="must be the current player")
+def the_latest_snapshot_plays_for_it(seed, rounds):
+    return raised(seed, rounds, latest_and_any, games=8, now=False)
+
+
+@rejects("beats_its_past", says="most of them should have been opponents")
+def samples_an_opponent_for_the_whole_round(seed, rounds):
+    chosen = {}
+
+    def of_the_round(snapshots, rng):
+        return snapshots[-1], chosen.setdefault(len(snapshots), latest_and_any(snapshots, rng)[1])
+
+    return raised(seed, rounds, of_the_round, games=8)
+
+
 @rejects("beats_its_past", says="must reach")
-def the_untrained_player_plays_for_it(seed, rounds):
-    return raised(seed, rounds, latest_and_any, now=False)
+def learns_twice_in_a_round(seed, rounds):
+    return raised(seed, rounds, latest_and_any, games=8, every=8)
 
 
 @rejects("beats_its_past", says="must come first")
