@@ -133,9 +133,9 @@ def durable_pipeline(answer: Answer, rng: Generator) -> None:
     """A file with its final name is complete, so its step is never called again; a key made of run and step makes a repeated effect harmless."""
     # Long: a run has six histories here, and each attempt tells of calls, values, effects and its end.
     first, last, number = rng.integers(100, 1000, size=3).tolist()
-    run, other, broken = f"night{number}", f"night{number}2", f"day{number}"
+    run, other, broken = f"night{number}2", f"night{number}", f"day{number}"
     steps: list[list] = [["1", {"fragments": [first, 7]}], ["2", None], ["3", 0], ["4", []]]
-    steps.append(["21", f"report {last}"])  # written without a gap, this step of `run` is the first one of `other`
+    steps.append(["21", f"report {last}"])  # written without a gap, this step of `other` is the first one of `run`
     sessions = [[[run, ""], [run, ""], [other, ""], [broken, "4"]], [[broken, ""]]]
     seen = answer.probe(given.run_sessions, steps, sessions)
     attempts = len(seen)

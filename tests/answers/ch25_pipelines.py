@@ -335,6 +335,12 @@ def files_without_the_run(steps, run, folder):
     return pipeline(steps, run, folder, path=lambda name: os.path.join(folder, name))
 
 
+@rejects("durable_pipeline", says="never called in this run")
+def finds_files_of_runs_with_longer_names(steps, run, folder):
+    found = {path.name.partition("-")[2]: str(path) for path in pathlib.Path(folder).glob(f"{run}*")}
+    return pipeline(steps, run, folder, path=lambda name: found.get(name, os.path.join(folder, f"{run}-{name}")))
+
+
 @rejects("durable_pipeline")
 def one_file_for_the_last_result(steps, run, folder):
     return pipeline(steps, run, folder, path=lambda name: os.path.join(folder, run))
