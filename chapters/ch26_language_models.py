@@ -731,7 +731,7 @@ The completions get shorter, in full mode down to no digits at all, and an empty
 This is **reward hacking**, and only a second measure, which you don't reward, shows it.
 
 Try to cheat a reward *before* you train with it.
-Write `hacked`, which takes a reward and a prompt of four digits, and returns a list of wrong completions that earn at least as much as the correct one.
+Write `hacked`, which takes a reward and a prompt of four digits, two of which may be equal, and returns a list of wrong completions that earn at least as much as the correct one.
 
 For the check's rewards, it's enough to try completions of at most five symbols, and the correct completion with something after it.
 """

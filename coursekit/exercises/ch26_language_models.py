@@ -489,7 +489,8 @@ def _share_correct(completions: list[str], prompts: list[str], order: list[int])
 )
 def hacked(answer: Answer, rng: Generator) -> None:
     """Try what a model would find: short completions, repeated digits, and the correct one with something after it."""
-    digits = "".join(map(str, rng.permutation(10)[:4].tolist()))
+    three = rng.permutation(10)[:3]
+    digits = "".join(map(str, rng.permutation([*three, three[0]]).tolist()))  # a digit comes twice
     prompt = ("".join(sorted(digits, reverse=True)) if digits == "".join(sorted(digits)) else digits) + "="
     correct = "".join(sorted(digits)) + "."
     for name, (reward, text) in REWARDS.items():

@@ -560,6 +560,14 @@ def the_correct_completion_is_no_hack(reward, prompt):
 
 
 @rejects("hacked", says="earns less")
+def takes_the_digits_as_a_set(reward, prompt):
+    digits = sorted(set(prompt[:-1]))
+    correct = "".join(digits) + "."
+    words = ("".join(each) + "." for n in range(5) for each in itertools.product(digits, repeat=n))
+    return [each for each in words if each != correct and reward(prompt, each) >= reward(prompt, correct)]
+
+
+@rejects("hacked", says="earns less")
 def whatever_might_be_paid(reward, prompt):
     return [".", prompt[:-1] + "."]
 
