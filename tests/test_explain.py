@@ -55,6 +55,11 @@ def test_what_cannot_be_drawn_says_why(name, says, began, monkeypatch):
     assert says in explain.explain(name).text
 
 
+def test_without_a_ray_large_enough_it_says_what_the_check_says_and_starts_none(began):
+    assert str(explain.explain("parallel_map")) == str(checks.check("parallel_map"))
+    assert not ray.is_initialized()
+
+
 def test_where_no_task_runs_or_solutions_are_closed_there_is_nothing_to_draw(began):
     session.begin("ch00_start")
     assert "no learning curve, and launches no tasks" in explain.explain("best_seconds").text

@@ -4,8 +4,9 @@ from typing import Any
 
 from coursekit.basics.cards import Note, plural
 from coursekit.judging import exercise
+from coursekit.judging.result import Result
 from coursekit.learner import shell
-from coursekit.learner.checks import CLOSED, local, named, no_solution
+from coursekit.learner.checks import CLOSED, local, missing, named, no_solution
 from coursekit.learner.learning_curves import beside_ours
 from coursekit.learner.session import current
 
@@ -35,6 +36,8 @@ def explain(name: object = None) -> Any:
     ours = dict(shell.names())
     if name not in ours:
         return Note(f"Nothing to draw for {name}", f"Run the cell that defines `{name}` first.")
+    if lacking := missing(item.needs):
+        return Result.of(item, "todo", lacking)
     yours = ours[name]
     exec(compile(code, f"<our {name}>", "exec"), ours)
     runs = {"yours": _tasks(item, yours), "a right answer": _tasks(item, ours[name])}
