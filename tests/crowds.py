@@ -52,7 +52,7 @@ LINES = (
 MISTAKES = {  # ids of messages in coursekit/exercises/mistakes.json
     "as_task": ("ov32i2", "u2yodb"),
     "parallel_map": ("hsad44", "crashed-TypeError"),
-    "first_k": ("jds65j", "lrtsuv"),
+    "first_k": ("jds65j", "wahvje"),
     "tree_sum": ("vmdoqd", "4hd6fr"),
     "batched": ("3dpc36", "hsad44"),
     "bounded_map": ("l4zepx", "klidlb"),

@@ -72,6 +72,11 @@ def test_a_hint_names_no_solution(chapter, name, message_id):
     assert not [line for line in ours if line in hint.text]
 
 
+def test_an_example_whose_tasks_would_never_start_is_not_run():
+    told = mistake_hints.MistakeHint("Two tasks.", "import ray\n\nprint(ray)\n").shown()
+    assert told.endswith("# not run: it needs a Ray with two free CPUs")
+
+
 @pytest.fixture(scope="module")
 def four_cpus():
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
@@ -84,11 +89,6 @@ def four_cpus():
 def test_the_example_runs_and_prints_what_it_measured(chapter, name, message_id, four_cpus):
     hint = mistake_hints.mistake_hints(chapter)[name, message_id]
     assert "#   " in hint.shown()
-
-
-def test_an_example_whose_tasks_would_never_start_is_not_run():
-    told = mistake_hints.MistakeHint("Two tasks.", "import ray\n\nprint(ray)\n").shown()
-    assert told.endswith("# not run: it needs a Ray with two free CPUs")
 
 
 @pytest.mark.parametrize(

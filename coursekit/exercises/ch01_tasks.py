@@ -2,13 +2,14 @@
 
 import math
 
+import numpy as np
 from numpy.random import Generator
 
 from coursekit.exercises._steps import plain_tasks
 from coursekit.given import ch01_tasks as given
 from coursekit.judging.answer import Answer, Raised
 from coursekit.judging.exercise import exercise, question
-from coursekit.judging.expect import expect, expect_close, expect_equal
+from coursekit.judging.expect import agree, expect, expect_close, expect_equal
 from coursekit.ray_bridge import rendezvous
 
 
@@ -75,7 +76,10 @@ def _expect_reference(seen: given.Launched) -> None:
 def parallel_map(answer: Answer, rng: Generator) -> None:
     """Launch everything first, and call `ray.get` only after that."""
     places = _first_meets_last(rng)
-    with answer.case("six calls: the first one waits until the last one has started, and ends after all the others"):
+    with answer.case(
+        "six calls: the first one waits until the last one has started, and ends after all the others; "
+        "each returns its number, and how many calls it saw start"
+    ):
         with answer.watch() as seen:
             got = answer(given.meets, places)
         _expect_tasks(plain_tasks(seen), len(places), 1)
@@ -128,14 +132,19 @@ def first_k(answer: Answer, rng: Generator) -> None:
     xs, order = _four_and_their_ends(rng)
     with answer.case(f"four calls with the inputs {xs}, which end in the order {order}; k is 3"):
         seen = answer.probe(given.finish_in_order, order, 3)
-        results = seen["results"]
+        results, last = seen["results"], order[-1]
         expect(
             seen["overlapped"],
             "The four calls weren't all running at the same time. Launch a task for every input before you wait for a result.",
         )
         expect(
             not seen["waited_for_the_rest"],
-            "`first_k` waited for a fourth call to end. It must return as soon as it has k results.",
+            f"`first_k` waited for the call with the input {last}, which ends last. It must return as soon as it has k results.",
+        )
+        repeated = max(_times(results, x) for x in order)
+        expect(
+            repeated < 2,
+            f"`first_k` returned the result of one call {repeated} times. Each of the k results must come from a different call.",
         )
         expect_equal(
             results, order[:3], f"`first_k` returned {results}, not the first 3 in the order in which they ended."
@@ -149,6 +158,11 @@ def first_k(answer: Answer, rng: Generator) -> None:
         expect_equal(results, order[:1], "With k inputs, `first_k` must return the results of all of them.")
 
 
+def _times(results: object, x: int) -> int:
+    """Return how many of the results are x."""
+    return sum(agree(result, x) for result in results) if isinstance(results, list | tuple | np.ndarray) else 0
+
+
 def _four_and_their_ends(rng: Generator) -> tuple[list[int], list[int]]:
     """Return four numbers, and the order in which they end: the first three neither rise nor fall."""
     xs = sorted(rng.choice(100, size=4, replace=False).tolist())
@@ -160,6 +174,7 @@ def _four_and_their_ends(rng: Generator) -> tuple[list[int], list[int]]:
     points=2,
     minutes=10,
     needs={"CPU": 4},
+    returns=list,
     hints=[
         "Write the task first: a function that takes a *list* of inputs and returns the list of results.",
         "`xs[i : i + size]` for every `size`-th i gives you the batches. The last one may be shorter.",
@@ -173,18 +188,34 @@ def batched(answer: Answer, rng: Generator) -> None:
     xs = rng.choice(100, size=7 * size + 1, replace=False).tolist()  # the last batch has one; below, it's full
     with answer.watch() as seen:
         got = answer(given.square, xs, size)
-    expect_equal(
-        got, [x * x for x in xs], "There must be one flat list, with one result per input, in the order of the inputs."
-    )
+    _expect_squares(got, xs)
     _expect_tasks(plain_tasks(seen), len(xs), size)
     places = _first_meets_last(rng)
     with answer.case(
-        "six calls in batches of 3: the first one waits until the last one has started, and its batch ends last"
+        "six calls in batches of 3: the first one waits until the last one has started, and its batch ends last; "
+        "each returns its number, and how many calls it saw start"
     ):
         with answer.watch() as seen:
             got = answer(given.meets, places, 3)
         _expect_overlap(got, places)
         _expect_tasks(plain_tasks(seen), len(places), 3)
+
+
+def _expect_squares(got: list, xs: list[int]) -> None:
+    """Check the squares of the inputs: as many as inputs, in one list, in their order."""
+    inputs, count = len(xs), len(got)
+    expect(
+        not any(isinstance(each, list | tuple | np.ndarray) for each in got),
+        f"{count} items came back, and each is a list of results. There must be one flat list, with one result per input.",
+    )
+    expect(count == inputs, f"{count} results came back for {inputs} inputs. There must be one per input.")
+    expect(
+        all(_times(got, x * x) == 1 for x in xs),
+        "A result isn't what the function returns for its input.",
+    )
+    expect_equal(
+        got, [x * x for x in xs], f"All {inputs} results are there, but they must be in the order of the inputs."
+    )
 
 
 @exercise(
@@ -214,6 +245,11 @@ def tree_sum(answer: Answer, rng: Generator) -> None:
         expect(
             seen["returned_first"],
             "`tree_sum` waited for a value. Pass the references to the tasks as they are: Ray waits for their values.",
+        )
+        stranger = seen["stranger"]
+        expect(
+            not stranger,
+            f"`add` received `{stranger}`, which is neither one of the values nor a sum of them. A value without a partner moves on to the next round unchanged.",
         )
         _expect_total(seen["total"], numbers)
         _expect_rounds(seen["depth"], count)
@@ -257,18 +293,17 @@ def bounded_map(answer: Answer, rng: Generator) -> None:
     others = [[other for other in range(limit) if other != me] for me in range(limit)]  # the first calls meet
     others[0].append(6)  # and the first of them outlasts the others
     places = [[point, me, x, others[me] if me < limit else []] for me, x in enumerate(xs)]
-    with answer.case(f"seven calls with limit={limit}; the first one waits until the last one has started"):
+    with answer.case(
+        f"seven calls with limit={limit}; the first one waits until the last one has started; "
+        "each returns its number, and how many calls it saw start"
+    ):
         with answer.watch() as seen:
             got = answer(given.meets, places, limit)
         _expect_at_most(limit, plain_tasks(seen))
         pairs = [
             row if isinstance(row, list | tuple) and list(map(type, row)) == [int, int] else (None, 0) for row in got
         ]
-        expect_equal(
-            [x for x, _ in pairs],
-            xs,
-            "There must be one flat list, with one result per input, in the order of the inputs.",
-        )
+        _expect_numbers([x for x, _ in pairs], xs)
         _expect_sliding([met for _, met in pairs], limit)
     places = [[point, me, x, []] for me, x in enumerate(xs[:2])]
     expect_equal(
@@ -276,6 +311,16 @@ def bounded_map(answer: Answer, rng: Generator) -> None:
         [[x, 0] for x in xs[:2]],
         "With two inputs and limit=4, there must be two results, in the order of the inputs.",
     )
+
+
+def _expect_numbers(numbers: list[int | None], xs: list[int]) -> None:
+    """Check which calls the seven results come from."""
+    count = len(numbers)
+    expect(
+        count == 7 and set(numbers) == set(xs),
+        f"There must be one flat list of seven results, one per input; yours has {count} items.",
+    )
+    expect(numbers == xs, "The results must be in the order of the inputs, whichever call ends first.")
 
 
 def _expect_at_most(limit: int, tasks: list[dict]) -> None:

@@ -1,6 +1,7 @@
 """What chapter 1 hands out, and the probes that drive its answers."""
 
 import os
+import reprlib
 import time
 from collections.abc import Callable
 from typing import Any, TypedDict
@@ -126,12 +127,16 @@ def finish_in_order(first_k: Callable, order: list[int], k: int) -> Finished:
 
 
 class Summed(TypedDict):
-    """What `tree_sum` gave back, and behind a reference the total, the additions in a row, and whether `tree_sum` returned first."""
+    """What `tree_sum` gave back, and behind a reference the total, the additions in a row, and whether `tree_sum` returned first.
+
+    `stranger` is what `add` received that is neither a value nor a sum, as text, "" for nothing.
+    """
 
     type: str
     total: Any
     depth: int
     returned_first: bool
+    stranger: str
 
 
 def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> Summed:
@@ -144,7 +149,12 @@ def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> Summed:
     def late(number: int) -> list:
         return [number, 0, rendezvous.wait_for(point, "returned", what="`tree_sum` to return")]
 
-    def add(a: list, b: list) -> list:
+    def add(a: list, b: list) -> list | dict:
+        for each in (a, b):
+            if isinstance(each, dict):  # passed on to the total
+                return each
+            if not _is_ours(each):
+                return {"stranger": reprlib.repr(each)}
         return [a[0] + b[0], 1 + max(a[1], b[1]), a[2] and b[2]]
 
     refs = [late.remote(numbers[0]), *(ray.put([number, 0, True]) for number in numbers[1:])]
@@ -152,6 +162,8 @@ def sum_of_tree(tree_sum: Callable, numbers: list[int]) -> Summed:
     rendezvous.signal(point, "returned")
     if not isinstance(given_back, ray.ObjectRef):
         kind = "the total" if _is_ours(given_back) else type(given_back).__name__
-        return {"type": kind, "total": None, "depth": 0, "returned_first": False}
-    total, depth, on_time = ray.get(given_back)
-    return {"type": "ObjectRef", "total": total, "depth": depth, "returned_first": on_time}
+        return {"type": kind, "total": None, "depth": 0, "returned_first": False, "stranger": ""}
+    result = ray.get(given_back)
+    stranger = result["stranger"] if isinstance(result, dict) else ""
+    total, depth, on_time = (None, 0, True) if stranger else result
+    return {"type": "ObjectRef", "total": total, "depth": depth, "returned_first": on_time, "stranger": stranger}

@@ -50,6 +50,11 @@ def puts_what_it_computed_here(function, x):
     return ray.put(function(x))
 
 
+@rejects("as_task", says="AttributeError")
+def calls_remote_on_the_function_itself(function, x):
+    return function.remote(x)
+
+
 @rejects("as_task")
 def waits_before_it_returns(function, x):
     ref = ray.remote(function).remote(x)
@@ -161,6 +166,17 @@ def in_the_order_of_the_inputs(function, xs, k):
     return ray.get(ready)
 
 
+@rejects("first_k", says="the result of one call 3 times")
+def keeps_what_is_ready_in_the_list(function, xs, k):
+    refs = [ray.remote(function).remote(x) for x in xs]
+    return [ray.get(ray.wait(refs)[0][0]) for _ in range(k)]
+
+
+@rejects("first_k", says="which ends last")
+def gets_the_first_k_of_the_list(function, xs, k):
+    return ray.get([ray.remote(function).remote(x) for x in xs][:k])
+
+
 @rejects("first_k", says="as soon as it has k")
 def waits_for_all(function, xs, k):
     pending, results = [ray.remote(function).remote(x) for x in xs], []
@@ -206,14 +222,14 @@ def one_task_for_each_input(function, xs, size):
     return ray.get([ray.remote(function).remote(x) for x in xs])
 
 
-@rejects("batched")
+@rejects("batched", says="There must be one per input")
 def drops_the_short_batch(function, xs, size):
     run = ray.remote(lambda batch: [function(x) for x in batch])
     refs = [run.remote(xs[i : i + size]) for i in range(0, len(xs) - size + 1, size)]
     return [value for batch in ray.get(refs) for value in batch]
 
 
-@rejects("batched")
+@rejects("batched", says="each is a list of results")
 def returns_a_list_of_lists(function, xs, size):
     run = ray.remote(lambda batch: [function(x) for x in batch])
     return ray.get([run.remote(xs[i : i + size]) for i in range(0, len(xs), size)])
@@ -234,6 +250,19 @@ def takes_size_for_the_number_of_batches(function, xs, size):
 def gets_each_batch_before_the_next(function, xs, size):
     run = ray.remote(lambda batch: [function(x) for x in batch])
     return [value for i in range(0, len(xs), size) for value in ray.get(run.remote(xs[i : i + size]))]
+
+
+@rejects("batched", says="results are there")
+def takes_every_nth_input(function, xs, size):
+    run = ray.remote(lambda batch: [function(x) for x in batch])
+    count = -(-len(xs) // size)
+    return sum(ray.get([run.remote(xs[i::count]) for i in range(count)]), [])
+
+
+@rejects("batched", says="isn't what the function returns")
+def returns_the_inputs(function, xs, size):
+    run = ray.remote(lambda batch: batch)
+    return sum(ray.get([run.remote(xs[i : i + size]) for i in range(0, len(xs), size)]), [])
 
 
 @rejects("batched")
@@ -306,6 +335,14 @@ def two_chains_instead_of_a_tree(add, refs):
 def forgets_the_odd_one(add, refs):
     while len(refs) > 1:
         refs = [ray.remote(add).remote(a, b) for a, b in zip(refs[::2], refs[1::2], strict=False)]
+    return refs[0]
+
+
+@rejects("tree_sum", says="`add` received `0`")
+def pads_with_zero(add, refs):
+    while len(refs) > 1:
+        refs = refs + [ray.put(0)] * (len(refs) % 2)
+        refs = [ray.remote(add).remote(a, b) for a, b in zip(refs[::2], refs[1::2], strict=True)]
     return refs[0]
 
 
@@ -410,7 +447,16 @@ def leaves_it_to_the_resources(function, xs, limit):
     return ray.get([task.remote(x) for x in xs])
 
 
-@rejects("bounded_map", says="in the order of the inputs")
+@rejects("bounded_map", says="yours has")
+def a_list_of_waves(function, xs, limit):
+    refs = [ray.remote(function).remote(x) for x in xs[:limit]]
+    waves = [ray.get(refs)]
+    for i in range(limit, len(xs), limit):
+        waves.append(ray.get([ray.remote(function).remote(x) for x in xs[i : i + limit]]))
+    return waves
+
+
+@rejects("bounded_map", says="must be in the order of the inputs")
 def results_in_the_order_of_the_ends(function, xs, limit):
     task, pending, results = ray.remote(function), [], []
     for x in xs:
