@@ -95,6 +95,14 @@ def test_a_crash_in_a_comprehension_is_found_by_the_function_around_it():
     assert describe(RuntimeError(worker))["where"] == "line 9 of the cell with `sample`"
 
 
+def test_a_crash_in_a_worker_is_found_there_and_not_where_its_result_was_gotten():
+    names = {"error": RuntimeError('File "<cell of ours>", line 5, in pay\nTypeError: no list')}
+    exec(compile("def bank():\n    raise error\n", "<cell of ours>", "exec"), names)
+    with pytest.raises(RuntimeError) as caught:
+        names["bank"]()
+    assert describe(caught.value)["where"] == "line 5 of the cell with `pay`"
+
+
 def test_an_answer_that_exits_the_process_is_a_crash():
     assert check("best_seconds", lambda *args: sys.exit(3)).status == "crashed"
 

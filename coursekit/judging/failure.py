@@ -17,7 +17,7 @@ def describe(error: BaseException) -> dict:
     text = str(error)
     cause = getattr(error, "cause", None)  # Ray wraps what a task raised, and keeps the original here
     shown = cause if isinstance(cause, BaseException) else error
-    message, where = str(shown), _local_line(error) or _remote_line(text)
+    message, where = str(shown), _remote_line(text) or _local_line(error)  # Ray's text has the inner one
     if isinstance(shown, SyntaxError) and _CELL.search(str(shown.filename)):  # in the cell itself, none of which ran
         message, where = str(shown.msg), f"line {shown.lineno} of the cell: `{str(shown.text).strip()}`"
     return {
