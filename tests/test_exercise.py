@@ -80,7 +80,7 @@ def test_a_wrong_answer_hears_what_was_tried_and_what_came_back_but_not_the_answ
 
 
 def test_a_missing_return_is_pointed_out():
-    assert "is a `return` missing?" in str(check("best_seconds", lambda *args: None))
+    assert "either a `return` is missing" in str(check("best_seconds", lambda *args: None))
 
 
 def test_a_crash_names_the_exception():

@@ -131,7 +131,7 @@ def test_the_interface_has_what_commands_cards_and_the_framework_say():
     found = {text.source for text in translatable.texts("interface")}
     assert found >= {
         "Show your points in every chapter, how many you can earn, and what comes next.",
-        "Nothing came back: is a `return` missing?",
+        "Nothing came back: either a `return` is missing, or your code ended without reaching one.",
         message_ids.FRAMEWORK["todo"],
         "After you tried: our solution",
     }

@@ -12,7 +12,7 @@ SIGNS = {"passed": "✔", "wrong": "✘", "crashed": "⚡", "todo": "…", "unju
 WORDS = {status: status for status in SIGNS} | {"todo": "not attempted", "unjudged": "not judged"}
 COLOURS = {"passed": "#16a34a", "wrong": "#dc2626", "todo": "#64748b", "crashed": "#d97706", "unjudged": "#7c3aed"}
 INTERRUPTED = "interrupted"  # the one status that is never recorded, so no summary has it
-NOTHING = "Nothing came back: is a `return` missing?"
+NOTHING = "Nothing came back: either a `return` is missing, or your code ended without reaching one."
 
 
 class Curve(NamedTuple):
