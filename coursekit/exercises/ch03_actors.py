@@ -86,7 +86,7 @@ def bank(answer: Answer, rng: Generator) -> None:
         got = answer(given.receipt, [[opening, 0]], amounts)
     with answer.case(f"an account that holds a receipt for {opening}, and the amounts {amounts}"):
         tasks = seen.tasks()
-        _judge_process(got, _actors_of(seen))
+        _judge_process(got, _actors_of(seen), due=1 + len(amounts))
         _judge_customers(plain_tasks(seen), len(amounts))
         early, customers = _ended_before_a_call(tasks), len(amounts)
         expect(not early, f"Customers that ended before their payment had been booked: {early} of {customers}.")
@@ -102,16 +102,16 @@ def bank(answer: Answer, rng: Generator) -> None:
         )
 
 
-def _judge_process(got: list[tuple[int, int]], actors: list[dict]) -> None:
+def _judge_process(got: list[tuple[int, int]], actors: list[dict], due: int) -> None:
     """Check that there was one account, and that it alone wrote receipts; the first receipt has no process."""
     started = len(actors)
     expect(started == 1, f"There must be one account, which is an actor; Ray started {started} actors.")
     elsewhere = sum(pid not in (0, actors[0]["pid"]) for _, pid in got)
-    written = len(got)
+    left = len(got)
     expect(
         not elsewhere,
-        f"Of the {written} receipts, {elsewhere} were written by a process other than the account's. That's how updates get "
-        "lost: the account itself must call `pay_in`.",
+        f"Receipts in the balance: {left} of {due}. Receipts written by a process other than the account's: {elsewhere}. That's how "
+        "updates get lost: the account itself must call `pay_in`.",
     )
 
 
@@ -366,8 +366,8 @@ def async_sgd(answer: Answer, rng: Generator) -> None:
     """Send gradients, not weights: the server applies each one when it arrives, and no worker waits for the slowest."""
     # Long: each worker's gradients carry its mark, so that the weights tell which arrived and with what they were computed.
     workers, steps, rate = 3, int(rng.integers(3, 6)), float(rng.choice([0.25, 0.5]))
-    start = np.zeros(3 * workers)
-    start[::3] = rng.integers(-20, 20, size=workers)
+    start = np.zeros(4 * workers)
+    start[::4] = rng.integers(-20, 20, size=workers)
     with answer.watch() as seen:
         weights = answer.probe(given.train_marked, start.tolist(), steps, rate)
     with answer.case(f"{workers} workers, {steps} steps each with marked gradients, rate {rate}"):
@@ -384,8 +384,8 @@ def _as_array(weights: list[float], count: int) -> np.ndarray:
 
 
 def _judge_marks(moved: np.ndarray, steps: int) -> None:
-    """Check by the marks of three workers' gradients how many arrived, who was alone, and which weights were stale."""
-    counted, alone, stale = moved.reshape(-1, 3).T
+    """Check by the marks of three workers' gradients how many arrived, who was alone, and which weights were stale or private."""
+    counted, alone, stale, private = moved.reshape(-1, 4).T
     expect(
         not alone.any(),
         "A worker waited in vain for the others. All workers must run at the same time, and the fast ones must go on when one is slow.",
@@ -400,22 +400,28 @@ def _judge_marks(moved: np.ndarray, steps: int) -> None:
         not stale.any(),
         "Some gradients were computed with old weights, to which the server hadn't yet applied the worker's own last two gradients. A worker must get the weights from the server again in every step.",
     )
+    expect(
+        not private.any(),
+        "A worker computed a gradient with weights that the server never had: the worker's own gradients had been applied to "
+        "them, but not the others'. A worker must get the weights from the server again in every step.",
+    )
 
 
 def _judge_regression(answer: Answer, rng: Generator) -> None:
     """Check the answer on data: the weights must come close to those that the data were made with."""
     shards, truth = given.linear_data([40, 40, 40], seed=int(rng.integers(1_000_000)))
     begin = truth + rng.choice([-1, 1], size=3) * rng.uniform(2, 3, size=3)
-    got = _as_array(answer(given.slope, begin, shards, 40, 0.1), len(truth))
-    ended, off = np.round(got, 2).tolist(), np.abs(got - truth).max()
-    expect_close(
-        got,
-        truth,
-        f"On a regression with 3 shards and 40 steps each, the weights ended at {ended}; one of them is {off:.2f} away from "
-        "the weight that the data were made with.",
-        rtol=0,
-        atol=0.2,
-    )
+    with answer.case("a regression with 3 shards of 40 rows, 40 steps each, rate 0.1"):
+        got = _as_array(answer(given.slope, begin, shards, 40, 0.1), len(truth))
+        ended, off = np.round(got, 2).tolist(), np.abs(got - truth).max()
+        expect_close(
+            got,
+            truth,
+            f"On a regression with 3 shards and 40 steps each, the weights ended at {ended}; one of them is {off:.2f} away from "
+            "the weight that the data were made with.",
+            rtol=0,
+            atol=0.2,
+        )
 
 
 question(

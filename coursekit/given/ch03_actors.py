@@ -338,11 +338,12 @@ def _wait_for_all(point: str, names: Iterable[str], what: str) -> bool:
 def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: float) -> list[float]:
     """Return the weights after workers have pushed marks instead of gradients; worker 0 is slow.
 
-    `start` has three weights for each worker: the first counts its gradients, the second is moved when it waited in vain
+    `start` has four weights for each worker: the first counts its gradients, the second is moved when it waited in vain
     for the others, the third when it saw weights without its own last two gradients: a worker that asks for weights while it
-    still computes lacks one. Its last gradient arrives late.
+    still computes lacks one. The fourth is moved when it saw its own gradients without any of another worker's: the first
+    one of worker 0 is computed only after the server has applied one of each other's. Its last gradient arrives late.
     """
-    point, workers = rendezvous.new_point(), len(start) // 3
+    point, workers = rendezvous.new_point(), len(start) // 4
 
     def mark(weights: Any, worker: int) -> np.ndarray:
         others = [other for other in range(workers) if other != worker]
@@ -353,12 +354,13 @@ def train_marked(async_sgd: Callable, start: list[float], steps: int, rate: floa
         )
         if worker == 0 and step == 0:
             on_time = on_time and _wait_for_all(
-                point, [f"{other}-1" for other in others], "the other workers to go on to their second gradient"
+                point, [f"{other}-2" for other in others], "the other workers to go on to their third gradient"
             )
-        applied = (weights[3 * worker] - start[3 * worker]) / rate  # of its own gradients
-        fresh = step - 1 - 1e-6 < applied < step + 1e-6
-        gradient = np.zeros(3 * workers)
-        gradient[3 * worker : 3 * worker + 3] = -1, -(not on_time), -(not fresh)
+        applied = (np.array(weights) - start)[::4] / rate  # of each worker's gradients
+        fresh = step - 1 - 1e-6 < applied[worker] < step + 1e-6
+        private = worker == 0 and bool(min(applied[others]) < 0.5 < applied[worker])
+        gradient = np.zeros(4 * workers)
+        gradient[4 * worker : 4 * worker + 4] = -1, -(not on_time), -(not fresh), -private
         return gradient.view(_Late) if step == steps - 1 else gradient
 
     rendezvous.warm_up(workers + 1)  # patience is for the work, not for the start of processes

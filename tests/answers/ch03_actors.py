@@ -133,7 +133,7 @@ def customers_send_their_payment_and_leave(pay_in, balance, amounts):
     return ray.get(account.read.remote())
 
 
-@rejects("bank", says="how updates get lost")
+@rejects("bank", says="of 6. Receipts written by a process other than")
 def reads_adds_and_writes_back(pay_in, balance, amounts):
     account = ray.remote(Account).remote(pay_in, balance)
 
@@ -625,6 +625,20 @@ def fetches_the_weights_once(gradient, weights, shards, steps, rate):
         mine = ray.get(server.get.remote())
         for _ in range(steps):
             ray.get(server.apply.remote(gradient(mine, shard)))
+
+    return run_workers(work, shards, server)
+
+
+@rejects("async_sgd", says="that the server never had")
+def steps_a_copy_of_its_own(gradient, weights, shards, steps, rate):
+    server = ray.remote(Server).remote(np.array(weights), rate)
+
+    def work(server, shard):
+        mine = ray.get(server.get.remote())
+        for _ in range(steps):
+            change = gradient(mine, shard)
+            ray.get(server.apply.remote(change))
+            mine = mine - rate * change
 
     return run_workers(work, shards, server)
 
