@@ -49,7 +49,10 @@ def _scripts(rng: Generator, steps: int) -> list[list[dict]]:
     first = {"rewards": [0.0]}
     return [
         [{"length": steps, "truncated": False, **first}],  # its reset is the second fragment's first frame
-        [{"length": 2, "truncated": True, **first}, {"length": 3, "truncated": False, **first}],
+        [
+            {"length": 1, "truncated": False, **first},
+            {"length": 2, "truncated": True, **first},
+        ],  # two resets in the first
         [{"length": int(rng.integers(30, 40)), "truncated": False, **first}],  # never ends here
     ]
 
@@ -78,23 +81,23 @@ def _expect_form(fragment: Any, length: int) -> None:
 
 def _expect_first_frame(mine: np.ndarray, right: np.ndarray, number: int) -> None:
     seeded = number > 1 or agree(mine[:, :2], right[:, :2])  # the seed and the episode of each
-    observed, stopped = mine.tolist(), right.tolist()
+    observed, stopped = mine.tolist(), right.astype(mine.dtype).tolist()
     expect(
         seeded,
         f"The first frame observed {observed}: [seed, episode, step] of each environment. With one reset, with the seed, "
         f"it would have observed {stopped}.",
     )
     expect(
-        number == 1 or agree(observed, stopped),
-        f"The first frame observed {observed}, but the previous fragment had stopped at {stopped}. "
-        "A fragment isn't an episode, so continue there.",
+        number == 1 or agree(mine, right),
+        f"The first frame observed {observed}: [seed, episode, step] of each environment. But the previous fragment had stopped "
+        f"at {stopped}. A fragment isn't an episode, so continue there.",
     )
 
 
 def _expect_frames(fragment: dict, frames: np.ndarray, weights: dict, old: dict) -> None:
     """Compare one fragment with what happened; each message knows a usual mistake."""
     version, right, last = fragment["version"], weights["version"], fragment["last_obs"].tolist()
-    _expect_obs(fragment["obs"].tolist(), frames[:-1, :, :3].tolist())
+    _expect_obs(fragment["obs"], frames[:-1, :, :3])
     expect_equal(
         version,
         right,
@@ -108,12 +111,14 @@ def _expect_frames(fragment: dict, frames: np.ndarray, weights: dict, old: dict)
     )
 
 
-def _expect_obs(obs: list, frames: list) -> None:
+def _expect_obs(obs: np.ndarray, frames: np.ndarray) -> None:
     for row, (mine, right) in enumerate(zip(obs, frames, strict=True)):
+        observed, due = mine.tolist(), right.astype(mine.dtype).tolist()
         expect_equal(
             mine,
             right,
-            f"Row {row} of `obs` is {mine}, but when the policy chose that row's actions, it should have observed {right}.",
+            f"Row {row} of `obs` is {observed}, but when the policy chose that row's actions, it should have observed {due}: "
+            "[seed, episode, step] of each environment.",
         )
 
 
@@ -129,7 +134,7 @@ def _expect_steps(fragment: dict, frames: np.ndarray, weights: dict, old: dict) 
             column[real],
             f"`{key}` isn't what the environments returned in the frames that are real.",
         )
-    _expect_real(fragment["real"] != 0, real)
+    _expect_real(fragment["real"] != 0, real, truncated == 1)
 
 
 def _expect_actions(mine: np.ndarray, right: np.ndarray, old: np.ndarray) -> None:
@@ -141,13 +146,17 @@ def _expect_actions(mine: np.ndarray, right: np.ndarray, old: np.ndarray) -> Non
     )
 
 
-def _expect_real(mine: np.ndarray, real: np.ndarray) -> None:
+def _expect_real(mine: np.ndarray, real: np.ndarray, truncated: np.ndarray) -> None:
     lost, resets = np.argwhere(real & ~mine).tolist(), np.argwhere(mine & ~real).tolist()
     expect(not lost, f"`real` is False at [frame, environment] {lost}, although these frames aren't resets.")
     expect(
         not resets or resets[0][0] > 0,
         f"`real` is True at [frame, environment] {resets}. The first of these is the reset after an episode that ended in the "
         "previous fragment.",
+    )
+    expect(
+        (mine & ~real & ~truncated).any() or not resets,
+        f"`real` is True at [frame, environment] {resets}, but there, the environment was only reset: the episode before had been truncated.",
     )
     expect(not resets, f"`real` is True at [frame, environment] {resets}, but there, the environment was only reset.")
 
@@ -164,7 +173,7 @@ def _expect_real(mine: np.ndarray, real: np.ndarray) -> None:
 )
 def gae(answer: Answer, rng: Generator) -> None:
     """Go backward: only `terminated` removes V(s'), and both kinds of end stop the sum."""
-    # Long: seven usual mistakes are computed, each for a message of its own.
+    # Long: eight usual mistakes are computed, each for a message of its own.
     _expect_by_hand(answer)
     _expect_of_random(answer, rng)
 
@@ -249,16 +258,19 @@ def _expect_sums(
             "After the last row, the last row of `values` stands for the future.": computed(
                 without_last, terminated, done
             ),
+            "Your sum starts with the last row of `values`. That row belongs in the last δ, and no later δ is added to that one.": computed(
+                values, terminated, done, start=values[-1]
+            ),
             "These are the values plus the advantages; subtract V(s).": want + values[:-1],
         },
     )
 
 
 def _advantages(
-    rewards: np.ndarray, values: np.ndarray, no_future: Any, cut: Any, gamma: float, lam: float
+    rewards: np.ndarray, values: np.ndarray, no_future: Any, cut: Any, gamma: float, lam: float, start: Any = 0.0
 ) -> np.ndarray:
-    """Return Schulman et al. 2016, equation 16: V(s') is 0 at `no_future`, and the sum stops at `cut`."""
-    advantages, later = np.zeros(rewards.shape), np.zeros(rewards.shape[1])
+    """Return Schulman et al. 2016, equation 16: V(s') is 0 at `no_future`, and the sum, from `start` on, stops at `cut`."""
+    advantages, later = np.zeros(rewards.shape), start
     for t in reversed(range(len(rewards))):
         delta = rewards[t] + gamma * np.where(no_future[t], 0, values[t + 1]) - values[t]
         later = advantages[t] = delta + gamma * lam * np.where(cut[t], 0, later)
@@ -397,6 +409,10 @@ def _expect_heard(heard: list[given.Fragment], steps: int, count: int) -> None:
     """Check what reached `learn`: each fragment once, and each collected with the latest weights at its start."""
     names, calls = {(fragment["who"], fragment["number"]) for fragment in heard}, len(heard)
     expect(len(names) == calls, "`learn` received the same fragment more than once.")
+    expect(
+        calls != count - 1,
+        f"`learn` was called {calls} times instead of {count}, as if the fragment that was lost with its sampler had been counted.",
+    )
     expect(calls == count, f"`learn` was called {calls} times instead of {count}.")
     expect(all(fragment["steps"] == steps for fragment in heard), f"Not every fragment had {steps} frames.")
     _expect_newest(heard)
@@ -462,11 +478,11 @@ def _expect_shortest(got: float, overhead: float, frame: float, fraction: float)
     allowed = 100 * fraction
     expect(
         got > exact - 1e-6 * exact,
-        f"With {got} frames per fragment, {wasted:.2f}% of the time is overhead, and at most {allowed:.2f}% is allowed, by the line that `np.polyfit` fits.",
+        f"With a fragment length of {got}, {wasted:.2f}% of the time is overhead, and at most {allowed:.2f}% is allowed, by the line that `np.polyfit` fits.",
     )
     expect(
         got <= max(1, math.ceil(exact + 1e-6 * exact)),
-        f"With {got} frames per fragment, {wasted:.2f}% of the time is overhead, but a shorter one would be enough for "
+        f"With a fragment length of {got}, {wasted:.2f}% of the time is overhead, but a shorter fragment would be enough for "
         f"{allowed:.2f}%, by the line that `np.polyfit` fits.",
     )
 

@@ -36,7 +36,7 @@ class FillsArrays:
         return fragment | {"last_obs": self.obs, "version": self.weights["version"]}
 
 
-@rejects("Sampler")
+@rejects("Sampler", says="[seed, episode, step] of each environment. But")
 class SamplesTheSameSeedAgain(FillsArrays):
     def __init__(self, make_envs, policy, seed):
         super().__init__(make_envs, policy, seed)
@@ -47,11 +47,19 @@ class SamplesTheSameSeedAgain(FillsArrays):
         return super().sample(steps)
 
 
-@rejects("Sampler")
+@rejects("Sampler", says="was only reset.")
 class CountsResetsAsExperience(FillsArrays):
     def sample(self, steps):
         fragment = super().sample(steps)
         return fragment | {"real": np.ones_like(fragment["real"])}
+
+
+@rejects("Sampler", says="had been truncated")
+class OnlyTerminationsEnd(FillsArrays):
+    def frame(self):
+        frame = super().frame()
+        self.ended = frame["terminated"]
+        return frame
 
 
 @rejects("Sampler", says="aren't resets")
@@ -153,8 +161,8 @@ def a_sum_for_each_step(rewards, values, terminated, truncated, gamma=0.99, lam=
     return advantages
 
 
-def backwards(rewards, values, no_future, cut, gamma, lam):
-    advantages, later = np.zeros(rewards.shape), 0
+def backwards(rewards, values, no_future, cut, gamma, lam, start=0):
+    advantages, later = np.zeros(rewards.shape), start
     for t in reversed(range(len(rewards))):
         delta = rewards[t] + gamma * values[t + 1] * (1 - no_future[t]) - values[t]
         advantages[t] = later = delta + gamma * lam * later * (1 - cut[t])
@@ -186,6 +194,11 @@ def bootstraps_behind_a_terminated_end(rewards, values, terminated, truncated, g
 def forgets_the_bootstrap_of_the_fragment(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
     values = np.concatenate([values[:-1], np.zeros_like(values[:1])])
     return backwards(rewards, values, terminated, terminated | truncated, gamma, lam)
+
+
+@rejects("gae", says="Your sum starts with")
+def starts_the_sum_with_the_last_value(rewards, values, terminated, truncated, gamma=0.99, lam=0.95):
+    return backwards(rewards, values, terminated, terminated | truncated, gamma, lam, start=values[-1])
 
 
 @rejects("gae")
@@ -543,7 +556,7 @@ def starts_the_same_sampler_every_time(samplers, weights, steps, count, learn):
         in_progress[sampler.sample.remote(steps)] = sampler
 
 
-@rejects("collect_async", says="times instead of")
+@rejects("collect_async", says="had been counted")
 def counts_the_death_as_a_fragment(samplers, weights, steps, count, learn):
     in_progress = {}
     for sampler in samplers:
@@ -609,6 +622,12 @@ def rounds_to_the_nearest(lengths, seconds, fraction):
     return max(1, round(overhead * (1 - fraction) / fraction / frame))
 
 
+@rejects("fragment_length", says="at most")
+def rounds_down(lengths, seconds, fraction):
+    frame, overhead = np.polyfit(lengths, seconds, 1)
+    return max(1, int(overhead * (1 - fraction) / fraction / frame))
+
+
 @rejects("fragment_length")
 def the_best_of_those_measured(lengths, seconds, fraction):
     frame, overhead = np.polyfit(lengths, seconds, 1)
@@ -633,7 +652,7 @@ def not_a_whole_number(lengths, seconds, fraction):
     return max(1.0, overhead * (1 - fraction) / fraction / frame)
 
 
-@rejects("fragment_length", says="a shorter one")
+@rejects("fragment_length", says="a shorter fragment")
 def rounds_up_by_adding_one(lengths, seconds, fraction):
     frame, overhead = np.polyfit(lengths, seconds, 1)
     return int(max(1, overhead * (1 - fraction) / fraction / frame)) + 1
