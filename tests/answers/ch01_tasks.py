@@ -449,11 +449,8 @@ def leaves_it_to_the_resources(function, xs, limit):
 
 @rejects("bounded_map", says="yours has")
 def a_list_of_waves(function, xs, limit):
-    refs = [ray.remote(function).remote(x) for x in xs[:limit]]
-    waves = [ray.get(refs)]
-    for i in range(limit, len(xs), limit):
-        waves.append(ray.get([ray.remote(function).remote(x) for x in xs[i : i + limit]]))
-    return waves
+    waves = [xs[i : i + limit] for i in range(0, len(xs), limit)]
+    return [ray.get([ray.remote(function).remote(x) for x in wave]) for wave in waves]
 
 
 @rejects("bounded_map", says="must be in the order of the inputs")
