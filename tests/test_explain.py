@@ -35,7 +35,7 @@ def test_ones_own_tasks_stand_above_those_of_a_right_answer_and_nothing_is_recor
     with ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False):
         rendezvous.set_patience(5)
         yours, right = explain.explain("parallel_map")
-    assert yours.get_title("left").startswith("yours: 6 tasks, ")
+    assert yours.get_title("left").startswith("yours, until the check ended: 6 tasks, ")
     assert len(yours.get_yticks()) == 1
     assert right.get_title("left").startswith("a right answer: 6 tasks, ")
     assert len(right.get_yticks()) > 1

@@ -19,7 +19,7 @@ def explain(name: object = None) -> Any:
     """
     session = current()
     name = named(name, "explain", "exercise")
-    item: Any = exercise.find(session.chapter, name, "exercise")
+    item: Any = exercise.find(session.chapter, name, "exercise", "explain")
     if "solutions" in session.closed:
         return Note("No right answers in this class", CLOSED)
     result = session.results.get(name)
@@ -40,19 +40,23 @@ def explain(name: object = None) -> Any:
         return Result.of(item, "todo", lacking)
     yours = ours[name]
     exec(compile(code, f"<our {name}>", "exec"), ours)
-    runs = {"yours": _tasks(item, yours), "a right answer": _tasks(item, ours[name])}
+    passed, tasks = _judged(item, yours)
+    runs = {
+        "yours" if passed else "yours, until the check ended": tasks,
+        "a right answer": _judged(item, ours[name])[1],
+    }
     if not any(runs.values()):
         return Note(f"Nothing to draw for {name}", "Its check launched no tasks before it ended.")
     return _drawn(runs)
 
 
-def _tasks(item: exercise.Exercise, answer: object) -> list[dict]:
-    """Return Ray's records of what ran while an answer was judged."""
+def _judged(item: exercise.Exercise, answer: object) -> tuple[bool, list[dict]]:
+    """Return whether an answer passes, and Ray's records of what ran while it was judged: a check ends at the first mistake."""
     from coursekit.ray_bridge.timeline import recorded
 
     with recorded() as run:
-        exercise.judge(item, local(item.name, answer))
-    return [task for task in run.tasks() if task["started"] and task["ended"]]
+        result = exercise.judge(item, local(item.name, answer))
+    return result.status == "passed", [task for task in run.tasks() if task["started"] and task["ended"]]
 
 
 def _drawn(runs: dict[str, list[dict]]) -> Any:
