@@ -20,7 +20,7 @@ help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with the exact tested versions (installs only what is missing; PYTHON= chooses the Python)
-	@PYTHON="$(PYTHON)" bash scripts/setup.sh
+	@PYTHON="$(PYTHON)" NEXT="$(if $(filter setup,$(MAKECMDGOALS)),make lab)" bash scripts/setup.sh
 
 lab: setup ## Open the course in JupyterLab (IN=de in German; PORT=8890 ARGS="--ip=0.0.0.0" if you need them)
 	@$(BIN)/coursekit lab $(if $(PORT),--port $(PORT)) $(if $(IN),--in $(IN)) $(ARGS)

@@ -3,7 +3,8 @@
 #     PYTHON=3.12 bash scripts/setup.sh       chooses the Python yourself, by version or path
 #     INSTALLER=pip bash scripts/setup.sh     does without uv
 #     bash scripts/setup.sh site              makes .venv-site instead: what `make site` needs, without the course
-# VENV and CONSTRAINTS name another environment and other versions (tests/canary.py); PROJECT=. leaves out what only authors need.
+# VENV and CONSTRAINTS name another environment and other versions (tests/canary.py); PROJECT=. leaves out what only authors need;
+# NEXT is the command to name at the end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 HERE=$(pwd -P)
@@ -24,7 +25,7 @@ main() {
     esac
     "install_$WHAT" || failed
     wanted >"$STAMP"
-    say "Installed in $SECONDS s.$([ "$WHAT" = site ] || echo " Next: make lab")"
+    say "Installed in $SECONDS s.${NEXT:+ Next: $NEXT}"
 }
 
 # What an installation depends on. A changed version, or a folder moved to another place, installs again.

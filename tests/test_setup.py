@@ -176,6 +176,12 @@ def test_where_the_cpu_build_does_not_arrive_pip_takes_the_usual_build(without_u
     assert installed(without_uv) == [CPU_BUILD, "pip: torch", "pip: -e .[dev]"]
 
 
+def test_only_a_setup_by_itself_names_the_next_command(machine):
+    assert " s. Next: make lab\n" in setup(machine).stdout
+    shutil.rmtree(machine / ".venv")
+    assert "Next:" not in make(machine, "update").stdout
+
+
 def test_a_second_call_installs_and_says_nothing(machine):
     setup(machine)
     before = installed(machine)
