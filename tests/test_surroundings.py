@@ -29,6 +29,12 @@ def test_another_notebooks_ray_is_named_with_its_memory(alone, monkeypatch):
     assert "ch03_actors.ipynb (1.4 GB of memory)" in line
 
 
+def test_many_rays_are_counted_and_not_named(alone, monkeypatch):
+    monkeypatch.setattr(surroundings, "other_rays", lambda: {f"process {pid}": 2.5 for pid in range(6)})
+    (line,) = surroundings.warnings("ch01_tasks")
+    assert "started by 6 other programs (15 GB of memory in all), and the cores" in line
+
+
 def test_the_notebook_that_started_a_ray_is_found(tmp_path, monkeypatch):
     """The raylet is a program of that name; the notebook is in the environment of what started it."""
     shutil.copy(shutil.which("sleep"), tmp_path / "raylet")

@@ -14,6 +14,8 @@ def warnings(chapter: str) -> Iterator[str]:
     """Yield a line for each thing that would surprise the learner later."""
     if rays := other_rays():
         named = ", ".join(f"{name} ({gigabytes:.1f} GB of memory)" for name, gigabytes in rays.items())
+        if len(rays) > 3:
+            named = f"{len(rays)} other programs ({sum(rays.values()):.0f} GB of memory in all)"
         yield (
             f"Ray already runs on this machine, started by {named}, and the cores are shared. Shut down what you don't "
             "need now (in JupyterLab: Running Terminals and Kernels, on the left)."
