@@ -222,7 +222,7 @@ def test_passed_is_true_only_after_a_pass_in_this_notebook(capsys):
 
 @pytest.mark.parametrize(
     ("choice", "status"),
-    [("c", "passed"), (" C ", "passed"), ("a", "wrong"), ("z", "wrong"), (3, "wrong"), (..., "todo")],
+    [("c", "passed"), (" C ", "passed"), ("a", "wrong"), ("z", "todo"), (3, "todo"), (..., "todo")],
 )
 def test_a_quiz_answers_back(choice, status):
     assert quiz("what_distribution_costs", choice).status == status
@@ -236,10 +236,11 @@ def test_an_option_that_does_not_exist_hears_the_options_there_are():
     ("call", "near"),
     [
         (lambda: check("best_second", right), "best_seconds"),
-        (lambda: hint("bestseconds"), "best_seconds"),
+        (lambda: hint("bestseconds"), 'Type hint("best_seconds")'),
+        (lambda: hint("what_distribution_costs"), "which has no hints"),
         (lambda: passed("best"), "best_seconds"),
         (lambda: quiz("what_distribution", "a"), "what_distribution_costs"),
-        (lambda: check("what_distribution_costs", "a"), "quiz("),
+        (lambda: check("what_distribution_costs", "a"), "is a quiz: call quiz("),
         (lambda: quiz("best_seconds", right), "check("),
         (lambda: begin("ch77_nothing"), "ch77_nothing"),
     ],
@@ -337,6 +338,7 @@ def test_what_is_raised_past_exception_is_a_crash(kind):
 
     result = check("best_seconds", raises)
     assert (result.status, kind.__name__ in result.message) == ("crashed", True)
+    assert not result.message.endswith(": ")
 
 
 def test_an_interrupted_check_records_nothing():

@@ -44,6 +44,15 @@ def test_the_same_mistake_twice_gets_its_own_hint_first_and_then_the_general_one
     assert checks.hint("best_seconds", 1).title == "Hint 1 of 2 for best_seconds"
 
 
+def test_after_the_last_hint_the_solution_is_announced_or_open(began):
+    assert checks.hint("best_seconds", 2).text.endswith(
+        'After three attempts, or a pass, `solution("best_seconds")` shows ours.'
+    )
+    for _ in range(3):
+        checks.check("best_seconds", late)
+    assert checks.hint("best_seconds", 2).text.endswith('That was the last one. `solution("best_seconds")` shows ours.')
+
+
 def test_two_mistakes_are_not_the_same_and_a_pass_lies_between(began, monkeypatch):
     monkeypatch.setattr(checks, "mistake_hints", lambda chapter: {each: "never shown" for each in every if each[1]})
     answers = [

@@ -48,7 +48,7 @@ class Raised(Exception):
     """The answer raised: `kind` is the name of its exception, `where` the place in the learner's code."""
 
     def __init__(self, kind: str, message: str, where: str = "", todo: bool = False):
-        super().__init__(f"{kind}: {message}")
+        super().__init__(f"{kind}: {message}" if message else kind)
         self.kind, self.message, self.where, self.todo = kind, message, where, todo
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from coursekit.basics.cells import JUDGES
 from coursekit.basics.errors import CommandError
 from coursekit.basics.versions import in_words
 from coursekit.judging import message_ids, quiz_text
@@ -23,6 +24,7 @@ from coursekit.judging.message_ids import Said, said
 from coursekit.judging.result import Result
 
 PUBLIC_SEED = 2026
+CALLS = {kind: call for call, kind in JUDGES.items()}  # what a learner calls for each kind
 Check = Callable[[Answer, np.random.Generator], None]
 # Of each case, the arguments of a call and what it must return.
 Table = Callable[[np.random.Generator], Iterable[tuple[tuple, object]]]
@@ -162,20 +164,23 @@ def load(chapter: str) -> dict[str, Exercise | Quiz]:
     return REGISTRY.get(chapter, {})
 
 
-def find(chapter: str, name: str, kind: str) -> Exercise | Quiz:
-    """Return the exercise or quiz of a chapter; raises UnknownName with the nearest names."""
+def find(chapter: str, name: str, kind: str, caller: str = "") -> Exercise | Quiz:
+    """Return the exercise or quiz of a chapter; raises UnknownName with the nearest names, and what to type instead.
+
+    `caller` is what the learner called, where it is neither `check` nor `quiz`.
+    """
     if not isinstance(name, str):
         raise UnknownName(f"Give the name in quotes, not {type(name).__name__} `{getattr(name, '__name__', name)}`.")
     items = load(chapter)
     if name in items and items[name].kind == kind:
         return items[name]
     if name in items:
-        caller = {"quiz": "quiz", "exercise": "check"}[items[name].kind]
-        article = "an exercise" if caller == "check" else "a quiz, which has no hints"
-        raise UnknownName(f'{name!r} is {article}: call {caller}("{name}", {name}).')
+        right = CALLS[items[name].kind]
+        article = "an exercise" if right == "check" else "a quiz, which has no hints" if caller == "hint" else "a quiz"
+        raise UnknownName(f'{name!r} is {article}: call {right}("{name}", {name}).')
     same_kind = [item.name for item in items.values() if item.kind == kind]
     near = difflib.get_close_matches(name, same_kind, n=3, cutoff=0.6) or same_kind
-    example = f' Type {"quiz" if kind == "quiz" else "check"}("{near[0]}").' if near else ""
+    example = f' Type {caller or CALLS[kind]}("{near[0]}").' if near else ""
     raise UnknownName(f"{chapter} has no {kind} {name!r}. The nearest names: {', '.join(near) or 'none'}.{example}")
 
 
@@ -218,10 +223,10 @@ def _judge_choice(item: Quiz, answer: Answer) -> Result:
         return _raised(item, answer, raised)
     letters = ", ".join(item.options)
     if not (isinstance(chosen, str) and len(chosen) < 100):
-        return _wrong(item, answer, said("quiz", letters=letters))
+        return Result.of(item, "todo", said("quiz", letters=letters))
     letter = chosen.strip().lower()
     if letter not in item.options:
-        return _wrong(item, answer, said("no-option", chosen=repr(chosen), letters=letters))
+        return Result.of(item, "todo", said("no-option", chosen=repr(chosen), letters=letters))
     feedback = Said(item.options[letter][1], f"quiz-{letter}")
     return Result.of(item, "passed", feedback) if letter == item.key else _wrong(item, answer, feedback)
 

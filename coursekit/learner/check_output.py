@@ -13,6 +13,7 @@ from coursekit.basics.progress_bar import in_notebook
 from coursekit.judging.answer import Answer
 from coursekit.ray_bridge import rendezvous
 
+STOP_AFTER = 30  # seconds, after which the line says how to interrupt
 FIRST, LAST, WIDTH = 20, 10, 500  # lines at the beginning and at the end, and characters of a line
 
 
@@ -77,7 +78,9 @@ def _watch(answer: Answer, over: threading.Event) -> None:
     line = display({"text/plain": ""}, raw=True, display_id=True)
     while not over.is_set():
         doing = rendezvous.waiting() or f"running {answer.tried or 'your code'}"
-        text = f"Still checking {answer.name}, for {time.monotonic() - start:.0f} s so far: {doing}."
+        seconds = time.monotonic() - start
+        text = f"Still checking {answer.name}, for {seconds:.0f} s so far: {doing}."
+        text += " ■ stops it." if seconds > STOP_AFTER else ""
         line.update({"text/plain": text, "text/html": f"<i>{prose(text)}</i>"}, raw=True)
         over.wait(1)
     line.update({"text/html": "", "text/plain": ""}, raw=True)

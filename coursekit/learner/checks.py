@@ -50,7 +50,7 @@ def quiz(name: object = None, answer: object = ...) -> Result | Note:
 def passed(name: str) -> bool:
     """Return whether an exercise is passed in this notebook, or taken over from the room; if not, show which one comes first."""
     session = current()
-    exercise.find(session.chapter, name, _kind(session, name))
+    exercise.find(session.chapter, name, _kind(session, name), "passed")
     result = session.results.get(name)
     if (result and result.status == "passed") or taken(session.chapter, name):
         return True
@@ -66,7 +66,7 @@ def hint(name: object = None, number: int = 0) -> Note:
     """
     session = current()
     name = named(name, "hint", "exercise")
-    item: Any = exercise.find(session.chapter, name, "exercise")
+    item: Any = exercise.find(session.chapter, name, "exercise", "hint")
     if "hints" in session.closed:
         return Note("No hints in this class", CLOSED)
     mistake = (name, session.repeated(name))
@@ -76,21 +76,24 @@ def hint(name: object = None, number: int = 0) -> Note:
         return Note(f"About this mistake: {name}", text, HINTS, own.shown())
     number = min(max(number, 1) if number else session.hints.get(name, 0) + 1, len(item.hints))
     session.hints[name] = max(number, session.hints.get(name, 0))
-    lines = (
-        f'After two attempts, `puzzle("{name}")` shows the lines of our solution in another order. '
-        if item.spare
-        else ""
-    )
-    last = f'\nThat was the last one. {lines}After three attempts, or a pass, `solution("{name}")` shows ours.'
-    more = last if number == len(item.hints) else ""
+    more = f"\nThat was the last one. {_what_opens(name, item)}" if number == len(item.hints) else ""
     return Note(f"Hint {number} of {len(item.hints)} for {name}", item.hints[number - 1] + more, HINTS)
+
+
+def _what_opens(name: str, item: exercise.Exercise) -> str:
+    """Return what there is after the last hint, and when."""
+    if not attempts_left(name):
+        lines = f'`puzzle("{name}")` shows the lines of our solution in another order, and ' if item.spare else ""
+        return f'{lines}`solution("{name}")` shows ours.'
+    lines = f'After two attempts, `puzzle("{name}")` shows the lines of our solution in another order. '
+    return f'{lines if item.spare else ""}After three attempts, or a pass, `solution("{name}")` shows ours.'
 
 
 def solution(name: object = None) -> Note:
     """Return our solution with the idea behind it, after three attempts or a pass; `solution()` is of what you checked last."""
     session = current()
     name = named(name, "solution")
-    item: Any = exercise.find(session.chapter, name, _kind(session, name))
+    item: Any = exercise.find(session.chapter, name, _kind(session, name), "solution")
     if "solutions" in session.closed:
         return Note("No solutions in this class", CLOSED)
     if left := attempts_left(name):

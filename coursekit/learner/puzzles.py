@@ -28,7 +28,7 @@ def puzzle(name: object = None) -> Note:
     """
     session = current()
     name = named(name, "puzzle", "exercise")
-    item: Any = find(session.chapter, name, "exercise")
+    item: Any = find(session.chapter, name, "exercise", "puzzle")
     if "puzzles" in session.closed or "solutions" in session.closed:
         return Note("No puzzles in this class", CLOSED)
     if not item.spare:
