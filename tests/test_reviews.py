@@ -336,7 +336,7 @@ def test_with_a_ray_of_any_chapter_so_do_those_that_need_one():
         assert [item for item in WITH_RAY if not passes_on_other_days(item)] == []
 
 
-def test_what_needs_ray_is_asked_where_one_runs(clock):
+def test_what_needs_ray_is_asked_where_one_runs(clock, monkeypatch):
     passes(task := Item("ch01_tasks", "as_task"))
     clock.next()
     begin("ch10_actor_learner")
