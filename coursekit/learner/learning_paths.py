@@ -8,7 +8,7 @@ PATHS = {
         [*range(4), *range(7, 16), 20],
     ),
     "From training to production": (
-        "You tune, train, serve, and operate models. Chapter 11 expects that you know PPO; if you don't, read Chapters 7, 8, and 10 before it.",
+        "You tune, train, serve, and operate models. Chapter 11 expects that you know PPO; if you don't, do Chapters 7, 8, and 10 before it.",
         [*range(7), 11, *range(16, 20)],
     ),
     "RL for language models": (
