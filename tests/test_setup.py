@@ -245,7 +245,7 @@ def test_a_missing_venv_module_names_its_package(machine):
 def test_every_target_has_a_line_of_help():
     lines = subprocess.check_output(["make", "--no-print-directory"], cwd=ROOT, text=True).splitlines()
     listed = [line.split()[1] for line in lines]
-    wanted = "help setup lab update doctor progress review build check test test-fast test-rest test-all mistakes canary chapter benchmarks constraints slides record site clean"
+    wanted = "help setup lab update doctor progress review build check test test-fast test-rest test-all mistakes curves canary chapter benchmarks constraints slides record site clean"
     assert listed == wanted.split()
 
 

@@ -184,7 +184,7 @@ def _four_and_their_ends(rng: Generator) -> tuple[list[int], list[int]]:
 )
 def batched(answer: Answer, rng: Generator) -> None:
     """Put a loop inside the task, so that `size` calls share the overhead of one task."""
-    # Long: batches left unjoined, a result that is missing, one that is wrong, and the order each have a message of their own.
+    # Long: lists of lists, lost inputs, and another order each have a message; after the results, the tasks are judged.
     size = int(rng.integers(3, 6))
     xs = rng.choice(100, size=7 * size + 1, replace=False).tolist()  # the last batch has one; below, it's full
     with answer.watch() as seen:
@@ -290,7 +290,7 @@ def _expect_rounds(depth: int, count: int) -> None:
 )
 def bounded_map(answer: Answer, rng: Generator) -> None:
     """Whenever the limit is reached, wait for any *one* task, and then launch the next: the window slides."""
-    # Long: the calls of a wrong window, order, or count differ only in whom they meet, and each mistake has its message.
+    # Long: results, their order, the number of tasks in flight, and the sliding each have a message.
     limit, point, xs = int(rng.integers(2, 4)), rendezvous.new_point(), rng.choice(100, size=7, replace=False).tolist()
     others = [[other for other in range(limit) if other != me] for me in range(limit)]  # the first calls meet
     others[0].append(6)  # and the first of them outlasts the others
