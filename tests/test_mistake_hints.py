@@ -42,6 +42,11 @@ def test_the_same_mistake_twice_gets_its_own_hint_first_and_then_the_general_one
     assert checks.hint("best_seconds").title == "Hint 2 of 2 for best_seconds"
     checks.check("best_seconds", late)
     assert checks.hint("best_seconds", 1).title == "Hint 1 of 2 for best_seconds"
+    again = checks.hint("best_seconds")  # the general ones are used up, and the mistake is still there
+    assert again.title == "About this mistake: best_seconds"
+    assert again.text.endswith('`hint("best_seconds", 1)`.')
+    checks.check("best_seconds", lambda tasks, seconds, workers: tasks // workers * seconds)
+    assert checks.hint("best_seconds").text.startswith(load("ch00_start")["best_seconds"].hints[-1])
 
 
 def test_after_the_last_hint_the_solution_is_announced_or_open(began):

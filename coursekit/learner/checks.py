@@ -62,17 +62,19 @@ def passed(name: str) -> bool:
 def hint(name: object = None, number: int = 0) -> Note:
     """Return the next hint of an exercise, or the one with this number; `hint()` is of the exercise that you checked last.
 
-    Where your last two checks ended at the same mistake, its own hint comes first, if it has one.
+    Where your last two checks ended at the same mistake, its own hint comes first, if it has one, and again after the last hint.
     """
     session = current()
     name = named(name, "hint", "exercise")
     item: Any = exercise.find(session.chapter, name, "exercise", "hint")
     if "hints" in session.closed:
         return Note("No hints in this class", CLOSED)
-    mistake = (name, session.repeated(name))
-    if not number and mistake not in session.explained and (own := mistake_hints(session.chapter).get(mistake)):
+    mistake, used_up = (name, session.repeated(name)), session.hints.get(name, 0) >= len(item.hints)
+    new = mistake not in session.explained
+    if not number and (new or used_up) and (own := mistake_hints(session.chapter).get(mistake)):
         session.explained.add(mistake)
-        text = f'{own.text}\nThe general hints are still there: `hint("{name}")`.'
+        again = f'hint("{name}", 1)' if used_up else f'hint("{name}")'
+        text = f"{own.text}\nThe general hints are still there: `{again}`."
         return Note(f"About this mistake: {name}", text, HINTS, own.shown())
     number = min(max(number, 1) if number else session.hints.get(name, 0) + 1, len(item.hints))
     session.hints[name] = max(number, session.hints.get(name, 0))
