@@ -25,6 +25,7 @@ SAMPLERS = 4  # not the number that the stub has
     points=2,
     minutes=10,
     needs={"CPU": 2},
+    launches=False,
     hints=[
         "`ray.put(x)` stores x and returns a reference. How many times do you need to call it for five samplers?",
         "Pass the reference itself to `.set_weights.remote(...)`, not a list that contains it: only then does the sampler get the weights.",

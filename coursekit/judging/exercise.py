@@ -54,6 +54,7 @@ class Exercise:
     returns: Any = Any  # the form of what a call of the answer must return
     needs: dict[str, int] = field(default_factory=dict, compare=False)  # of the chapter's Ray
     spare: tuple[str, ...] = ()  # lines that a puzzle of our solution has too many; none: it has no puzzle
+    launches: bool = False  # whether its check launches tasks, which `explain` draws
     kind = "exercise"
 
 
@@ -85,6 +86,7 @@ def exercise(
     needs: dict[str, int] | None = None,
     message: str = "",
     spare: Sequence[str] = (),
+    launches: bool = True,
 ) -> Callable[[Any], Any]:
     """Return a decorator that makes a check an exercise of its module's chapter; the docstring is the idea.
 
@@ -92,7 +94,7 @@ def exercise(
     and what the call must return, and `message` is for the learner whose answer returns something else (numbers agree
     within 1e-5). `returns` is the form that every call must return: `list[int]`, for example. `alone` is for a check that measures
     time: grading runs no other submission meanwhile. `needs` is what Ray must have for the check, on all nodes together:
-    `{"CPU": 4}`, or `{"node": 3, "CPU": 6}`. Where our solution is the usual one, `spare` gives it a puzzle: one or two
+    `{"CPU": 4}`, or `{"node": 3, "CPU": 6}`; `launches=False` where it launches no task with it. Where our solution is the usual one, `spare` gives it a puzzle: one or two
     lines that do not belong to it, indented as they would stand.
     """
 
@@ -108,7 +110,7 @@ def exercise(
             raise AuthorError(f"{_place(chapter, line)}: {check.__name__!r} {wants}.")
         idea, judging = inspect.getdoc(check) or "", _of_table(check, message) if is_table else check
         place = (chapter, check.__name__, points, minutes, tuple(hints), idea, judging, line)
-        _register(Exercise(*place, alone, returns, needs or {}, tuple(spare)))
+        _register(Exercise(*place, alone, returns, needs or {}, tuple(spare), bool(needs) and launches))
         return check
 
     return register

@@ -48,7 +48,7 @@ class Result:
     @classmethod
     def of(cls, item: Any, status: str, said: Said = NOTHING_SAID, **more: Any) -> "Result":
         """Return the result of an exercise or a quiz."""
-        more["ran_tasks"] = bool(getattr(item, "needs", {}))
+        more["ran_tasks"] = getattr(item, "launches", False)
         return cls(item.chapter, item.name, item.kind, status, item.points, said.text, said.id, said.values, **more)
 
     @property

@@ -25,7 +25,7 @@ def explain(name: object = None) -> Any:
     result = session.results.get(name)
     if result and result.curve:
         return beside_ours(session.chapter, name, result.curve)
-    if not item.needs:
+    if not item.launches:
         return Note(
             f"Nothing to draw for {name}",
             f'Its last check here has no learning curve, and launches no tasks. `hint("{name}")` may help.',

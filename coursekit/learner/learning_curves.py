@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +26,15 @@ class LearningCurves:
     recorded: str  # on what machine ours was recorded, and when
 
     def __str__(self) -> str:
-        """Return a table: the mean of the points in each part of the longer curve, a dash where it has none."""
+        """Return a table: the last point in each part of the longer curve, a dash where it has none."""
         curves, over = (self.yours.points, self.ours.points), self.yours.over
-        end, rows = max(points[-1][0] for points in curves), min(ROWS, max(map(len, curves)))
+        end = max(points[-1][0] for points in curves)
+        width = _round(end / min(ROWS, max(map(len, curves))))
         lines = [f"{self.name}: mean return", f"{over:>14}{'yours':>10}{'ours':>10}"]
-        for row in range(rows):
-            low, high = end * row / rows, end * (row + 1) / rows
-            means = "".join(f"{_mean(points, low, high):>10}" for points in curves)
-            lines.append(f"{f'up to {_short(high)}':>14}{means}")
+        for row in range(max(1, math.ceil(end / width))):
+            low, high = width * row, width * (row + 1)
+            tests = "".join(f"{_last(points, low, high):>10}" for points in curves)
+            lines.append(f"{f'up to {_short(high)}':>14}{tests}")
         return "\n".join([*lines, self.recorded])
 
     __repr__ = __str__
@@ -69,9 +71,15 @@ def recorded() -> dict[str, dict[str, Any]]:
     return dict(json.loads(RECORDED.read_text(encoding="utf-8")))
 
 
-def _mean(points: list[tuple[float, float]], low: float, high: float) -> str:
+def _round(least: float) -> float:
+    """Return a round number that is at least so large."""
+    unit = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
+    return next(digit * unit for digit in (1, 2, 3, 4, 5, 6, 8, 10) if digit * unit >= least)
+
+
+def _last(points: list[tuple[float, float]], low: float, high: float) -> str:
     found = [y for x, y in points if low < x <= high or x == low == 0]
-    return _short(sum(found) / len(found)) if found else "–"
+    return _short(found[-1]) if found else "–"
 
 
 def _short(number: float) -> str:
