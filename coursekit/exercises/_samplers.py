@@ -22,7 +22,7 @@ def expect_samplers_kept_up(tasks: list[dict], sent: list[tuple[str, list[int]]]
         received, different = len(got[actor]), len(set(got[actor]))
         expect(
             different >= played / 2,
-            f"While it learned, a sampler played {played} times. How often it was sent weights: {received}; "
+            f"While it learned, a sampler collected {played} times. How often it was sent weights: {received}; "
             f"how many different ones: {different}. It needs new weights at least every second time.",
         )
 
@@ -33,7 +33,7 @@ def _expect_two_side_by_side(sampled: list[dict]) -> None:
     overtaken = sum(overtakes(a, b) for a, b in pairwise(sampled))
     expect(
         overtaken >= len(sampled) / 8,
-        "Most calls of `sample` came only after the other actor's call had ended: call it on all actors, and then get the results.",
+        "Most calls of `sample` came only after another actor's call had ended: call it on all actors, and then get the results.",
     )
 
 

@@ -34,6 +34,7 @@ SAMPLERS = 4  # not the number that the stub has
 )
 def weight_sync(answer: Answer, rng: Generator) -> None:
     """Put the current weights into the store once, and send every sampler the same reference."""
+    # Long: each way to send something else than the weights has its own message.
     samplers, change = int(rng.integers(3, 6)), float(rng.integers(1, 9))
     weights = {part: [(rng.normal(size=(4, 3)), rng.normal(size=4))] for part in ("actor", "critic")}
     learned = {part: [(w + change, b + change)] for part, ((w, b),) in weights.items()}
@@ -64,6 +65,18 @@ def _expect_sent(calls: tuple[given.Call, ...], want: dict, old: dict) -> None:
         expect(
             call["put"],
             "A sampler was sent a reference to a task's result. `ray.put` stores the weights without a task.",
+        )
+        kind = got if isinstance(got, str) else "dict"
+        expect(
+            kind != "Weighted", f"Sampler {sampler} was sent the policy itself: send what `policy.weights()` returns."
+        )
+        expect(
+            kind != "method",
+            f"Sampler {sampler} was sent the method `policy.weights` itself: call it, and send what it returns.",
+        )
+        expect(
+            kind == "dict",
+            f"Sampler {sampler} was sent an object of type {kind}, not the dict that `policy.weights()` returned.",
         )
         expect_close(
             got,
@@ -114,7 +127,11 @@ def _expect_parts(answer: Answer) -> None:
     """Check the critic's part and the entropy's, each alone."""
     with answer.case("one row: advantage 0, value 1, target 4; c₁ = 0.5, c₂ = 0"):
         loss = _loss(answer, _row(1.0, 0, values=1, targets=4), {"epsilon": 0.2, "c1": 0.5, "c2": 0.0})
-        expect_close(loss, 4.5, f"The loss came out as {loss:.3g}. Only the critic's term isn't 0 here.")
+        expect_close(
+            loss,
+            4.5,
+            f"The loss came out as {loss:.3g}. Only the critic's term isn't 0 here, and a larger error must raise the loss.",
+        )
     with answer.case("one row: advantage 0, entropy 0.6; c₁ = 0, c₂ = 0.5"):
         loss = _loss(answer, _row(1.0, 0, entropy=0.6), {"epsilon": 0.2, "c1": 0.0, "c2": 0.5})
         expect_close(
@@ -135,7 +152,8 @@ def _expect_mean(answer: Answer, rng: Generator) -> None:
             expect_close(
                 loss,
                 want,
-                f"The loss came out as {loss:.5g}, not {want:.5g}. The single rows, with ε = 0.2, were right.",
+                f"The loss came out as {loss:.5g}, not {want:.5g}. The single rows, with ε = 0.2, were right. "
+                "Is each of the three parts a mean over the rows, and are ε, c₁, and c₂ the arguments?",
             )
     slopes = answer.probe(given.loss_and_slopes, rows, {})["slopes"]
     for name in ("logp", "values", "entropy"):
@@ -281,7 +299,7 @@ def _order_of(minibatches: list[Any], rows: dict, size: int) -> list:
     expect(fits, "A row has the observation of one step and the action, or the log π, of another.")
     expect(
         all(each == size for each in sizes[:-1]),
-        f"Only the last minibatch may be smaller, but yours have the sizes {sizes}.",
+        f"Only the last minibatch may be smaller, but yours have the sizes {sizes}. `size` was {size}, the number of rows in each.",
     )
     return came.tolist()
 
@@ -325,7 +343,10 @@ def _expect_steps(seen: given.Steps, rows: dict) -> None:
 
 
 def _expect_first_step(moved: np.floating, first: np.ndarray, want: np.ndarray) -> None:
-    expect(moved > 0, "After a call of `train_step`, no parameter of the policy had changed.")
+    expect(
+        moved > 0,
+        "After a call of `train_step`, no parameter of the policy had changed: the step found only zero gradients, or there was no step.",
+    )
     expect(
         moved < 0.51,
         f"All parameters together moved by {moved:.4f}. With learning rate 1 and the gradient's norm clipped to 0.5, one step moves them by at most 0.5.",
@@ -340,11 +361,12 @@ def _expect_first_step(moved: np.floating, first: np.ndarray, want: np.ndarray) 
     )
 
 
-def _expect_losses(losses: object, want: list) -> None:
+def _expect_losses(losses: list, want: list) -> None:
+    told = [float(f"{loss:.4g}") if isinstance(loss, float) else loss for loss in losses]
     expect_close(
         losses,
         want,
-        f"The steps were right, but two calls of `train_step` returned {losses}, which are not the losses that the gradients came from.",
+        f"The steps were right, but two calls of `train_step` returned {told}, which are not the losses from before each step.",
         rtol=1e-3,
         atol=1e-4,
     )
@@ -460,10 +482,16 @@ def _expect_whole(curve: list[tuple[float, float, float]]) -> None:
     )
     rising = np.all(np.diff(seconds) >= 0)
     expect(rising, f"In `curve`, the seconds must be totals so far; they end with {last_seconds}.")
+    whole = tests[-1] >= STOP or steps[-1] >= LIMIT
     expect(
-        tests[-1] >= STOP or steps[-1] >= LIMIT,
+        whole or tests[-1] < SOLVED,
         f"`curve` ends after {steps[-1]:.0f} steps with a test result of {tests[-1]:.0f}. Train until a test says {STOP}, "
         f"or for {LIMIT} steps: a first test just above {SOLVED} may be luck.",
+    )
+    expect(
+        whole,
+        f"`curve` ends after {steps[-1]:.0f} steps with a test result of {tests[-1]:.0f}. Train until a test says {STOP}, "
+        f"or for {LIMIT} steps.",
     )
 
 

@@ -134,7 +134,7 @@ class Steps(TypedDict):
     """The parameters of a policy before and after each of two steps, and what `train_step` returned."""
 
     parameters: tuple[list[float], list[float], list[float]]
-    losses: Any
+    losses: list[Any]
 
 
 def two_steps(train_step: Callable, actor: list, critic: list, rows: dict) -> Steps:

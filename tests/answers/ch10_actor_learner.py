@@ -70,7 +70,7 @@ def sends_what_it_sent_before(policy, samplers):
         sampler.set_weights.remote(policy.ref)
 
 
-@rejects("weight_sync")
+@rejects("weight_sync", says="an object of type list")
 def sends_only_the_actor(policy, samplers):
     ref = ray.put(policy.weights()["actor"])
     for sampler in samplers:
@@ -81,6 +81,26 @@ def sends_only_the_actor(policy, samplers):
 def sends_the_list_of_the_actors_layers(policy, samplers):
     for sampler in samplers:
         sampler.set_weights.remote(policy.weights()["actor"])
+
+
+def sent(ref, samplers):
+    for sampler in samplers:
+        sampler.set_weights.remote(ref)
+
+
+@rejects("weight_sync", says="the policy itself")
+def sends_the_policy(policy, samplers):
+    sent(ray.put(policy), samplers)
+
+
+@rejects("weight_sync", says="call it")
+def sends_the_method(policy, samplers):
+    sent(ray.put(policy.weights), samplers)
+
+
+@rejects("weight_sync", says="but {'actor'")
+def leaves_the_critic_out(policy, samplers):
+    sent(ray.put({"actor": policy.weights()["actor"]}), samplers)
 
 
 @rejects("weight_sync")
@@ -119,6 +139,25 @@ def ratio_without_exp(logp, old_logp, advantages, values, targets, entropy, epsi
     return combined(gain, values, targets, entropy, c1, c2)
 
 
+@rejects("ppo_loss", says="With c₁ = c₂ = 0")
+def the_smaller_ratio_first(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    ratio = (logp - old_logp).exp()
+    smaller = torch.min(ratio, ratio.clamp(1 - epsilon, 1 + epsilon))
+    return combined(smaller * advantages, values, targets, entropy, c1, c2)
+
+
+@rejects("ppo_loss", says="With c₁ = c₂ = 0")
+def quotient_of_the_logarithms(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    ratio = logp / old_logp
+    gain = torch.min(ratio * advantages, ratio.clamp(1 - epsilon, 1 + epsilon) * advantages)
+    return combined(gain, values, targets, entropy, c1, c2)
+
+
+@rejects("ppo_loss", says="a mean over the rows")
+def sums_the_critics_errors(logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01):
+    return with_where(logp, old_logp, advantages, values, targets, entropy, epsilon, len(values) * c1, c2)
+
+
 @rejects("ppo_loss")
 def the_gain_itself(*args, **kwargs):
     return -with_where(*args, **kwargs)
@@ -129,7 +168,7 @@ def entropy_is_punished(logp, old_logp, advantages, values, targets, entropy, ep
     return with_where(logp, old_logp, advantages, values, targets, -entropy, epsilon, c1, c2)
 
 
-@rejects("ppo_loss")
+@rejects("ppo_loss", says="must raise the loss")
 def values_pushed_from_their_targets(
     logp, old_logp, advantages, values, targets, entropy, epsilon=0.2, c1=0.5, c2=0.01
 ):
@@ -283,6 +322,19 @@ def size_taken_for_their_number(batch, size, rng):
     return a_list_of_splits(batch, -(-rows // size) + size, rng)
 
 
+@rejects("minibatches", says="number of rows in each")
+def splits_into_size_parts(batch, size, rng):
+    for chosen in np.array_split(rng.permutation(len(batch["obs"])), size):
+        yield {name: column[chosen] for name, column in batch.items()}
+
+
+@rejects("minibatches", says="lacked")
+def counts_the_columns(batch, size, rng):
+    for start in range(0, len(batch), size):
+        chosen = rng.permutation(len(batch))[start : start + size]
+        yield {name: column[chosen] for name, column in batch.items()}
+
+
 @rejects("minibatches")
 def only_the_first(batch, size, rng):
     return a_list_of_splits(batch, size, rng)[0]
@@ -334,7 +386,7 @@ def gradients_pile_up(policy, optimizer, minibatch):
     return loss.item()
 
 
-@rejects("train_step")
+@rejects("train_step", says="only zero gradients")
 def forgets_the_new_gradients(policy, optimizer, minibatch):
     loss = loss_of(policy, minibatch)
     loss.backward()
@@ -369,6 +421,30 @@ def stepped(policy, optimizer, loss):
     clip(policy)
     optimizer.step()
     return loss.item()
+
+
+@rejects("train_step", says="clipped to 0.5")
+def clips_actor_and_critic_apart(policy, optimizer, minibatch):
+    loss = loss_of(policy, minibatch)
+    optimizer.zero_grad()
+    loss.backward()
+    clip(policy.actor)
+    clip(policy.critic)
+    optimizer.step()
+    return loss.item()
+
+
+@rejects("train_step", says="from before each step")
+def returns_the_loss_after_the_step(policy, optimizer, minibatch):
+    stepped(policy, optimizer, loss_of(policy, minibatch))
+    return loss_of(policy, minibatch).item()
+
+
+@rejects("train_step", says="not as one step")
+def targets_normalized_too(policy, optimizer, minibatch):
+    targets = minibatch["targets"]
+    scaled = (targets - targets.mean()) / targets.std()
+    return stepped(policy, optimizer, loss_of(policy, minibatch | {"targets": scaled}))
 
 
 @accepts("train_step")
@@ -533,6 +609,13 @@ def stops_at_the_first_475(make_envs, seed, samplers=2):
     learned = passes_the_exam(make_envs, seed, samplers)
     *before, (steps, seconds, _) = learned["curve"]
     return learned | {"curve": [*before, (steps, seconds, 476.0)]}
+
+
+@rejects("solve_cartpole", says="or for 200000 steps.")
+def stops_far_below(make_envs, seed, samplers=2):
+    learned = passes_the_exam(make_envs, seed, samplers)
+    *before, (steps, seconds, _) = learned["curve"]
+    return learned | {"curve": [*before, (steps, seconds, 287.0)]}
 
 
 @rejects("solve_cartpole", says="steps must be totals")
