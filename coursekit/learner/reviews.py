@@ -6,6 +6,7 @@ It changes nothing but the days of the next reviews: it earns nothing, and a roo
 import random
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -20,7 +21,8 @@ from coursekit.learner.small_exercises import small_exercises
 
 UNKNOWN = "-"  # for a question that a learner cannot answer
 NOTHING_DUE = Note(
-    "Nothing is due", "What you pass comes back for a review 1, 7, and 30 days later, and the day after a mistake."
+    "Nothing is due",
+    "What you pass comes back for a review 1, 7, and 30 days later, and the day after a mistake in a review.",
 )
 Asked = Mapping[Item, Mapping[str, str]]  # the letters of each question, and its author's
 
@@ -113,7 +115,8 @@ def _marked(text: str) -> Note:
     session = current()
     asked, letters = session.asked, "".join(text.casefold().split())
     if not asked:
-        return review()
+        card = review()
+        return card if session.asked or card is NOTHING_DUE else replace(card, title="No question is due")
     if wrong := _misfit(asked, letters):
         return Note("Not taken", f"{text!r} does not fit: {wrong}", COLOURS["wrong"])
     session.asked = {}
