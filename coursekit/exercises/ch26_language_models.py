@@ -43,10 +43,13 @@ def generate(answer: Answer, rng: Generator) -> None:
             _expect_calls(seen["calls"], completions, len(prompts))
             _expect_ends(completions, logp, limit)
             want = _log_likelihood(table, np.array(prompts), completions)
+            row, column = next(iter(np.argwhere(~np.isclose(logp, want, atol=1e-4)).tolist()), (0, 0))
+            due, mine = float(want[row, column]), float(logp[row, column])
             expect_close(
                 logp,
                 want,
-                "`logp` doesn't hold log π of the tokens in `completions`.",
+                "`logp` doesn't hold log π of the tokens in `completions`. "
+                f"The token in row {row}, column {column} has a log π of {due:.2f}, and `logp` says {mine:.2f}; log π is never above 0.",
                 atol=1e-4,
                 mistakes={
                     "`logp` holds π of the tokens in `completions`, not log π.": np.where(
@@ -96,7 +99,8 @@ def _expect_calls(calls: list[tuple[int, int, int]], completions: np.ndarray, ro
     for number, (_, read, cached) in enumerate(calls[1:], 2):
         expect(
             read == 1,
-            f"Call {number} of the model read {read} tokens per row: the cache holds all of them but the latest.",
+            f"Call {number} of the model read {read} tokens per row, with a cache of {cached} tokens: "
+            "pass the cache, which holds all of them but the latest, and only the latest token of each row.",
         )
         due = number + 2
         expect(cached == due, f"Call {number} of the model got a cache of {cached} tokens instead of {due}.")
@@ -228,6 +232,7 @@ def grpo_loss(answer: Answer, rng: Generator) -> None:
             1e-5,
             1e-6,
             mistakes={
+                "The loss came out as 0. Either there is no KL penalty, or it compares the policy with `old_logp`, not with `ref_logp`.": 0.0,
                 f"The loss came out as {loss:.4g}. That has the reference and the policy swapped.": mirrored,
                 f"The loss came out as {loss:.4g}. The KL penalty must make the loss larger, not smaller.": -np.exp(
                     -1.0
@@ -293,7 +298,7 @@ def _loss(answer: Answer, rows: dict, settings: dict) -> float:
         seen["slopes"] is not None,
         "The loss has no gradient with respect to `logp`, as after `detach`, `no_grad`, or a conversion to NumPy.",
     )
-    return seen["loss"][0]
+    return seen["loss"][0] + 0.0  # no "-0" in a message
 
 
 def _each(rows: dict, epsilon: float = 0.2, beta: float = 0.02) -> np.ndarray:
@@ -334,6 +339,7 @@ def _slopes(rows: dict) -> np.ndarray:
 )
 def reward_workers(answer: Answer, rng: Generator) -> None:
     """Launch everything, wait for all of it under one time limit, and cancel what is late, so that its CPU is free again."""
+    # Long: the same rewards are checked with nothing late, and with two batches that are late in different ways.
     names, lengths = [str(number) for number in rng.permutation(1000)[:9] + 1000], rng.permutation(9) + 1
     pairs = [(name, "7" * int(length)) for name, length in zip(names, lengths, strict=True)]
     batches = [pairs[start : start + 3] for start in (0, 3, 6)]
@@ -366,7 +372,8 @@ def _expect_rewards(got: Any, want: list, waited: list | None = None) -> None:
         f"Three batches of three completions gave {got!r:.80}: each batch needs a list of three rewards.",
     )
     zeros, due = (sum(not any(batch) for batch in batches) for batches in (rows, want))
-    expect(zeros <= due, f"Batches whose rewards are all 0: {zeros}; batches that were late: {due}.")
+    lost = next((number for number in range(3) if any(want[number]) and not any(rows[number])), 0)
+    expect(zeros <= due, f"`batches[{lost}]` was in time, and still all its rewards are 0.")
     expect_close(
         got,
         want,
@@ -434,6 +441,10 @@ def _expect_curve(seen: given.Taught) -> None:
     expect(workers == 2, f"Actors that were sent weights: {workers}. Both rollout workers need them.")
     fewest = min(len(set(each)) for each in sent.values())
     expect(
+        fewest > 1,
+        f"In {ITERATIONS} iterations, a worker was sent only one set of weights, so its completions are stale, or the model doesn't learn.",
+    )
+    expect(
         fewest >= ITERATIONS / 2,
         f"In {ITERATIONS} iterations, a worker was sent {fewest} different sets of weights, so its completions are stale, or the model doesn't learn.",
     )
@@ -499,9 +510,10 @@ def hacked(answer: Answer, rng: Generator) -> None:
             for each in found:
                 expect(isinstance(each, str), f"The list holds {each!r:.40}, which isn't a string.")
                 expect(each != correct, f"The list holds {correct!r}, which is the correct completion.")
-                paid = reward(prompt, each) >= reward(prompt, correct)
+                earned, due = reward(prompt, each), reward(prompt, correct)
                 expect(
-                    paid, f"The list holds {each!r:.40}, which earns less from this reward than the correct completion."
+                    earned >= due,
+                    f"The list holds {each!r:.40}, which earns {earned:g} from this reward, less than the {due:g} of the correct completion, {correct!r}.",
                 )
             if name != "exact":
                 expect(found, "This reward has a loophole, and your list is empty.")

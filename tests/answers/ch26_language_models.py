@@ -61,7 +61,7 @@ def reads_what_it_sampled_after_the_end(model, prompts, limit, rng):
     return made(*steps(model, prompts, limit, by_chance(rng), reads="sampled"))
 
 
-@rejects("generate", says="the cache holds")
+@rejects("generate", says="only the latest token")
 def reads_the_whole_text_again(model, prompts, limit, rng):
     return made(*steps(model, prompts, limit, by_chance(rng), again=True))
 
@@ -124,6 +124,16 @@ def logp_of_the_padding(model, prompts, limit, rng):
 def probabilities_for_their_logarithms(model, prompts, limit, rng):
     tokens, logps = steps(model, prompts, limit, by_chance(rng))
     return made(tokens, [logp.exp() * (logp != 0) for logp in logps])
+
+
+@rejects("generate", says="never above 0")
+def scores_for_their_log_probabilities(model, prompts, limit, rng):
+    tokens, logps = steps(model, prompts, limit, by_chance(rng))
+    text, scores = prompts, []
+    for token, logp in zip(tokens, logps, strict=True):
+        scores.append(model.table[text.sum(1) % len(model.table), token.clamp(max=END)] * (logp != 0))
+        text = torch.cat([text, token[:, None]], 1)
+    return made(tokens, scores)
 
 
 @rejects("generate", says="another seed")
@@ -249,6 +259,16 @@ def plain_difference(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, be
     return ((each * mask).sum(1) / mask.sum(1)).mean()
 
 
+@rejects("grpo_loss", says="not with `ref_logp`")
+def distance_to_the_old_policy(logp, old_logp, ref_logp, *args, **settings):
+    return with_where_and_expm1(logp, old_logp, old_logp, *args, **settings)
+
+
+@rejects("grpo_loss", says="Equation 3")
+def ratio_to_the_reference(logp, old_logp, ref_logp, *args, **settings):
+    return with_where_and_expm1(logp, ref_logp, ref_logp, *args, **settings)
+
+
 @rejects("grpo_loss", says="must make the loss larger")
 def distance_is_rewarded(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
     return with_where_and_expm1(logp, old_logp, ref_logp, advantages, mask, epsilon, -beta)
@@ -332,7 +352,7 @@ def asks_the_late_one_to_stop(verify, batches, seconds):
     return [ray.get(ref) if ref in done else [0.0] * len(batch) for ref, batch in zip(refs, batches, strict=True)]
 
 
-@rejects("reward_workers", says="that were late: 0")
+@rejects("reward_workers", says="was in time")
 def waits_for_the_first_batch_only(verify, batches, seconds):
     refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
     done, late = ray.wait(refs, timeout=seconds)
@@ -370,7 +390,7 @@ def one_after_the_other(verify, batches, seconds):
     return found
 
 
-@rejects("reward_workers", says="that were late: 2")
+@rejects("reward_workers", says="`batches[1]` was in time")
 def one_zero_for_everything(verify, batches, seconds):
     found = one_deadline_for_all(verify, batches, seconds)
     return found if all(map(any, found)) else [[0.0] * len(batch) for batch in batches]
@@ -399,6 +419,7 @@ def trained(
     seed,
     iterations,
     sync=True,
+    every=1,
     group=True,
     sign=1,
     count=2,
@@ -415,7 +436,8 @@ def trained(
     optimizer = torch.optim.Adam(model.parameters(), ch.LEARNING_RATE)
     with ch.rollout_workers(count, seed) as actors:
         for iteration in range(iterations):
-            ref = ray.put(model.weights() if sync else weights)
+            if iteration % every == 0:
+                ref = ray.put(model.weights() if sync else weights)
             ray.get([actor.set_weights.remote(version(iteration), ref) for actor in actors])
             parts = (ch.random_prompts(ch.PROMPTS, rng) if prompts is None else prompts(ch)).chunk(count)
             refs = []
@@ -448,9 +470,14 @@ def with_another_learning_rate(weights, verify, seed, iterations):
         ch.LEARNING_RATE = rate
 
 
-@rejects("train_grpo", says="stale", long=True)
+@rejects("train_grpo", says="only one set of weights", long=True)
 def sends_the_first_weights_again(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, sync=False)
+
+
+@rejects("train_grpo", says="3 different sets of weights", long=True)
+def new_weights_in_every_fourth_iteration(weights, verify, seed, iterations):
+    return trained(weights, verify, seed, iterations, every=4)
 
 
 @rejects("train_grpo", says="Both rollout workers")
@@ -478,7 +505,7 @@ def climbs_down(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, sign=-1)
 
 
-@rejects("train_grpo", says="different sets of weights")
+@rejects("train_grpo", says="only one set of weights")
 def never_learns(weights, verify, seed, iterations):
     return trained(weights, verify, seed, iterations, learns=0)
 
@@ -548,9 +575,16 @@ def only_what_pays_exactly_as_much(reward, prompt):
     return [each for each in a_handful_of_tricks(reward, prompt) if reward(prompt, each) == reward(prompt, correct)]
 
 
-@rejects("hacked", says="earns less")
+@rejects("hacked", says="less than the")
 def whatever_pays_one(reward, prompt):
     return [each for each in (prompt[:-1] + ".", prompt[0] * 4 + ".") if reward(prompt, each) >= 1]
+
+
+@rejects("hacked", says="less than the 1 of")
+def sorts_the_equals_sign_too(reward, prompt):
+    correct = "".join(sorted(prompt)) + "."
+    tries = [".", prompt[:-1] + ".", prompt[0] * 4 + ".", correct + "0"]
+    return [each for each in tries if reward(prompt, each) >= reward(prompt, correct)]
 
 
 @rejects("hacked", says="is the correct completion")
@@ -559,7 +593,7 @@ def the_correct_completion_is_no_hack(reward, prompt):
     return [*a_handful_of_tricks(reward, prompt), correct]
 
 
-@rejects("hacked", says="earns less")
+@rejects("hacked", says="less than the")
 def takes_the_digits_as_a_set(reward, prompt):
     digits = sorted(set(prompt[:-1]))
     correct = "".join(digits) + "."
@@ -567,7 +601,7 @@ def takes_the_digits_as_a_set(reward, prompt):
     return [each for each in words if each != correct and reward(prompt, each) >= reward(prompt, correct)]
 
 
-@rejects("hacked", says="earns less")
+@rejects("hacked", says="less than the")
 def whatever_might_be_paid(reward, prompt):
     return [".", prompt[:-1] + "."]
 
