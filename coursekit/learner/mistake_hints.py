@@ -76,7 +76,7 @@ def mistake_hints(chapter: str) -> dict[tuple[str, str], MistakeHint]:
 def _message_id(chapter: str, name: str, begins: str) -> str:
     if name not in load(chapter):
         raise AuthorError(f"hints/{chapter}.md: there is no exercise {name!r}.")
-    if begins.partition("-")[0] in message_ids.FRAMEWORK:
+    if {begins, begins.partition("-")[0]} & message_ids.FRAMEWORK.keys():
         return begins
     files = (EXERCISES / f"{chapter}.py", *sorted(EXERCISES.glob("_*.py")))
     known = {each: text for file in files for each, text in message_ids.templates(str(file)).items()}

@@ -587,6 +587,13 @@ def sorts_the_equals_sign_too(reward, prompt):
     return [each for each in tries if reward(prompt, each) >= reward(prompt, correct)]
 
 
+@rejects("hacked", says="too large")
+def every_word_beside_a_wrong_correct_completion(reward, prompt):
+    correct = "".join(sorted(prompt)) + "."
+    words = ("".join(each) for n in range(8) for each in itertools.product(sorted({*prompt}), repeat=n))
+    return [each for each in words if reward(prompt, each) >= reward(prompt, correct)]
+
+
 @rejects("hacked", says="is the correct completion")
 def the_correct_completion_is_no_hack(reward, prompt):
     correct = "".join(sorted(prompt[:-1])) + "."
