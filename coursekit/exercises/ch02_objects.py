@@ -214,6 +214,7 @@ def _expect_all_prepared(values: list, wanted: list[int]) -> None:
     points=2,
     minutes=5,
     needs={"CPU": 4},
+    launches=False,
     hints=[
         "Does `ray.get(ref)[0]` have numbers of its own, or is it a view of the store?",
         "While a view exists, the whole array stays in the store. `.copy()` gives the row numbers of its own.",
