@@ -97,6 +97,13 @@ def test_in_a_terminal_two_learning_curves_are_a_table_of_the_last_test_of_each_
     ]
 
 
+def test_the_rows_of_that_table_end_at_round_numbers_and_the_last_shows_where_a_curve_ends():
+    ours = Curve("steps", [(13107.0 * number, 50.0 * number) for number in range(1, 11)])
+    rows = str(LearningCurves("solve_cartpole", FLAT, ours, "Recorded.")).splitlines()[2:-1]
+    assert [row.split()[2] for row in rows] == [f"{20 * number},000" for number in range(1, 8)]
+    assert rows[-1].endswith(" 500")
+
+
 def test_in_a_notebook_they_are_a_plot():
     curves = LearningCurves("solve_cartpole", FLAT, OURS, "Ours was recorded.")
     assert Image.open(io.BytesIO(curves._repr_png_())).width > 600
