@@ -725,6 +725,7 @@ One of four actors is still the slowest, but the others wait for it only once pe
 
 **Predict:** each step sleeps for a random time, 5 ms *on average*.
 By what factor is lockstep slower than four actors for the same number of steps?
+The comparison takes about half a minute.
 """
 
 # %% tags=["demo"]

@@ -25,7 +25,7 @@ import ray
 
 from coursekit import actors, begin, budget, check, compare_times, explain, hint, measured, passed, predict, progress
 from coursekit import puzzle, quiz, review
-from coursekit import recorded, solution, stores, timeline
+from coursekit import recorded, solution, stores, timeline, track
 from coursekit.given.ch08_rollouts import carts, leans
 
 begin("ch08_rollouts")
@@ -471,7 +471,7 @@ def seconds_of_an_iteration(count):
 
 if passed("Sampler") and passed("collect"):
     seconds_of_an_iteration(8)  # warm-up
-    rounds = [[seconds_of_an_iteration(count) for count in counts] for _ in range(budget(15, 4))]
+    rounds = [[seconds_of_an_iteration(count) for count in counts] for _ in track(range(budget(15, 4)), "rounds")]
     typical = np.median(rounds, axis=0)  # so that one hiccup of the machine doesn't bend the fit
     display(measured("speedup_of_eight", typical[0] / typical[-1]))
 

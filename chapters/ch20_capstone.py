@@ -29,7 +29,7 @@ from scipy.special import log_softmax
 from torch import nn
 
 from coursekit import begin, budget, check, explain, film, hint, measured, passed, predict, progress, puzzle, quiz, review, solution, strip, warm_up
-from coursekit.given.ch20_capstone import side_by_side, write_entry
+from coursekit.given.ch20_capstone import bar_of, side_by_side, write_entry
 from coursekit.given.cpu_budget import Budget
 from coursekit.given.warehouse import EACH, EPISODE_STEPS, NUMBERS, OWN, SHELVES, STATION, TABLE, VIEWS, WORLD, Warehouse
 from coursekit.given.warehouse import baseline, evaluate, make_envs, paying, random_actions
@@ -616,8 +616,9 @@ predict("return_at_the_end", ...)  # percent of the baseline's mean return
 # %% tags=["demo"]
 agent = None
 if passed("beats_baseline"):
-    cpu_budget, start = Budget(budget(60, 12)), time.perf_counter()
-    agent = beats_baseline(make_envs, cpu_budget, goal=np.inf)
+    with bar_of(budget(60, 12)) as cpu_budget:
+        start = time.perf_counter()
+        agent = beats_baseline(make_envs, cpu_budget, goal=np.inf)
     print(f"{cpu_budget.spent():.1f} CPU seconds in {time.perf_counter() - start:.1f} s of wall-clock time")
 
 # %% tags=["demo"]

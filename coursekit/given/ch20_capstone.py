@@ -2,18 +2,23 @@
 
 import contextlib
 import linecache
+import math
 import types
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 from unittest import mock
 
 import numpy as np
 
+from coursekit.basics.progress_bar import progress_bar
 from coursekit.given._sent import sent_to_actors
 from coursekit.given.warehouse import EPISODE_STEPS, Warehouses, World, make_envs
 from coursekit.learner.progress import home
+
+if TYPE_CHECKING:
+    from coursekit.given.cpu_budget import Budget
 
 IMPORTS = '''"""An entry for the capstone. Change it, and run it with `coursekit capstone run`."""
 
@@ -30,6 +35,24 @@ from coursekit.given.warehouse import NUMBERS, VIEWS, baseline, evaluate
 
 torch.set_num_threads(1)
 '''
+
+
+@contextlib.contextmanager
+def bar_of(seconds: float) -> Iterator["Budget"]:
+    """Yield a budget of these CPU seconds, and show with each reported point how many of them are spent."""
+    from coursekit.given.cpu_budget import Budget
+
+    total = math.ceil(seconds)
+    with progress_bar(total, "CPU seconds") as step:
+        shown = 0
+
+        def tell(spent: float, mean_return: float) -> None:
+            nonlocal shown
+            while shown < min(spent, total):
+                step()
+                shown += 1
+
+        yield Budget(seconds, tell=tell)
 
 
 def write_entry(train: Callable, *needs: Any, name: str = "my_entry.py") -> Path:
