@@ -50,7 +50,7 @@ ray.init(num_cpus=4, include_dashboard=False);
 r"""
 The run sheet allots a hundred minutes, with `pick_algorithm` and the section on learners and GPUs as homework.
 The comparison is the core of the chapter: have everyone write down two rankings *before* it runs, one by steps and one by seconds.
-It takes a minute or two, so start it before the coffee break, together with the cells for more seeds and for CartPole, which take about three minutes each.
+It takes a minute or two, so start it before the coffee break, together with the cells for more seeds and for CartPole, which take two or three minutes each.
 """
 
 # %% [markdown]
@@ -636,7 +636,7 @@ Here, the asynchronous algorithms gain little, if anything: a simulator that tak
 They win when enough EnvRunners make sampling as fast as learning, or when some steps take much longer than others.
 
 Each curve is a single run: another seed means other initial weights, other random actions, and another curve.
-The next cell runs DQN and PPO with more seeds, which takes about three minutes.
+The next cell runs DQN and PPO with more seeds, which takes two or three minutes.
 It draws the mean of each algorithm's runs and a band from the worst run to the best.
 """
 
@@ -706,7 +706,7 @@ Then ask what would make the right plot look like the left one; the next section
 # %% [markdown]
 r"""
 Does this hold for another problem?
-Outside quick mode, the next cell runs the same five algorithms on CartPole, which takes about three minutes.
+Outside quick mode, the next cell runs the same five algorithms on CartPole, which takes two or three minutes.
 The budget is small, so the target is a mean return of 100 instead of 500.
 """
 
