@@ -416,7 +416,10 @@ def _expect_time_and_process(reports: list[tuple], seen: given.Worked) -> None:
 
 def _expect_three(reports: list[Any]) -> list[tuple[float, int, Any, Any, list[float]]]:
     """Return the reports, once it is certain that there are three of the form that the chapter gives them."""
-    expect(None not in reports, "None arrived in the queue. With Ray, only reports belong there.")
+    expect(
+        None not in reports,
+        "The queue got `None`, which isn't a report. With Ray, the worker puts only its reports there.",
+    )
     forms = [isinstance(report, list | tuple) and len(report) == 5 for report in reports]
     expect(
         forms == [True] * 3,
@@ -507,7 +510,7 @@ def _expect_all_reports(reporting: list[int], tested: list[tuple[int, float, int
         told = reporting.count(process)
         expect(
             told >= tests,
-            f"Process {process} made {tests} tests, and `train` returned {told} of its reports. The queue has all of them once all workers have finished.",
+            f"Process {process} made {tests} tests, and `train` returned {told} of its reports. Fetch all of them from the queue, after all workers have finished.",
         )
 
 

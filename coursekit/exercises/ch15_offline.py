@@ -133,7 +133,10 @@ def hold_out(answer: Answer, rng: Generator) -> None:
         with answer.case(f"{len(eps_ids)} rows of {episodes} episodes, the first with ID {names[0]}, share={share}"):
             out = _held_out(answer, eps_ids, share, seed)
             count = len(out)
-            expect(count == wanted, f"You held out {count} episodes; `round({share} * {episodes})` is {wanted}.")
+            expect(
+                count == wanted,
+                f"True marks the rows of {count} episodes as held out; `round({share} * {episodes})` is {wanted}.",
+            )
             same = _held_out(answer, rng.permutation(eps_ids), share, seed) == out
             expect(same, "With the same rows in another order, and the same seed, you held out other episodes.")
     draws = {_held_out(answer, eps_ids, 0.4, seed + more) for more in range(1, 5)}

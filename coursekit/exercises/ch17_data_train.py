@@ -261,7 +261,7 @@ def _expect_weights(got: np.ndarray, weights: np.ndarray, plain: np.ndarray, res
     expect_close(
         got,
         weights,
-        f"In the end, a weight is {one:.4f}; for these batches, SGD with this learning rate and a momentum of 0.9 makes it {right:.4f}.",
+        f"In the end, a weight is {one:.4f}; with the gradient of each batch's mean loss, and of that batch alone, SGD with this learning rate and a momentum of 0.9 makes it {right:.4f}.",
         atol=1e-3,
         mistakes={
             "These are the weights of SGD without momentum.": plain,
