@@ -500,7 +500,8 @@ def collect_with_deaths(collect: Callable, samplers: int, plan: dict[int, str], 
                 raise ray.exceptions.ActorDiedError
             if act == "meets" and _all_here(point, seed, guests):
                 diary.write("met")
-            if act == "waits" and any(_comes(point, guests[0]) for _ in range(2)):  # three processes die meanwhile
+            # three processes die meanwhile, and new ones start: a first miss tells nobody
+            if act == "waits" and (rendezvous.wait_for(point, str(guests[0])) or _comes(point, guests[0])):
                 diary.write("met")
             return seed * seed + plus
 
