@@ -451,7 +451,7 @@ def test_the_home_has_entrances_for_learners_instructors_and_authors_and_all_pat
     tab.goto((built / "index.html").as_uri())
     cards = tab.locator(".cards li")
     titles = cards.locator("p:first-child > strong:first-child").all_inner_texts()
-    assert titles == ["I want to learn.", "I teach.", "I want to write.", *PATHS]
+    assert titles == ["I want to learn.", "I teach.", "I want to fix or write something.", *PATHS]
     links = [link.get_attribute("href") for link in cards.locator("a").all()]
     assert {"#start", "docs/workshop.html", "docs/instructors.html", "CONTRIBUTING.html", "docs/authors.html"} <= {
         *links
