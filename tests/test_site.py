@@ -531,6 +531,7 @@ def test_the_search_shows_excerpts_and_keeps_what_instructors_read_apart(opened,
     tab.goto(f"{address if opened == 'on the web' else built.as_uri()}/search.html?q=actor+pool")
     parts = tab.locator(".bd-search-container section:visible")
     expect(parts.first.locator("li", has_text="Chapter 1 · Tasks")).to_contain_text("Python’s multiprocessing module")
+    expect(tab.locator("#search-results")).to_contain_text("Search finished")  # the pages come one after another
     expect(tab.locator("#search-results li")).to_have_count(0)
     found = {part.locator("h3").inner_text(): part.locator("a").all() for part in parts.all()}
     places = {part: {link.get_attribute("href").split("/")[0] for link in links} for part, links in found.items()}
