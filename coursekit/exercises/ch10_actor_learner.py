@@ -421,7 +421,7 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
     """Send the weights, collect, learn, and test until a test is good enough; new episodes then show whether it was luck."""
     # Long: environments that no agent from elsewhere can balance, Ray's records of who sampled with which weights, and the curve.
 
-    def train(seed: int) -> float:
+    def train(seed: int, lucky: int = 0) -> float:
         exam = int(rng.integers(1, 10**6))
         turn = hard_turn(rng, exam)
         with answer.watch() as seen:
@@ -437,6 +437,8 @@ def solve_cartpole(answer: Answer, rng: Generator) -> None:
             task["actor_id"] for task in tasks if task["kind"] == "actor_call" and task["name"].endswith("sample")
         }
         players = len(sampling)
+        if not players and curve[-1][0] == 0 and lucky < 2:  # one new policy in twenty balances without having learned
+            return train(seed, lucky + 1)
         expect(
             players == SAMPLERS,
             f"`solve_cartpole` was called with samplers={SAMPLERS}, but in Ray's records, this many actors ran `sample`: {players}.",

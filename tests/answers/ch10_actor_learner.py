@@ -1,6 +1,7 @@
 """Right and wrong answers of chapter 10."""
 
 import functools
+import itertools
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -532,6 +533,21 @@ def in_another_order(make_envs, seed, samplers=2):
     learned = trained(make_envs, seed, samplers, 100)
     LEARNED[seed] = learned["weights"]
     return learned
+
+
+CALLS = itertools.count()
+
+
+@accepts("solve_cartpole", long=True)
+def the_first_policy_balances_by_luck(make_envs, seed, samplers=2):
+    if next(CALLS) == 0:
+        return {"weights": chapter().Policy().weights(), "curve": [(0, 0.0, 495.0)]}
+    return trained(make_envs, seed, samplers, 100)
+
+
+@rejects("solve_cartpole", says="this many actors ran `sample`: 0.")
+def says_that_it_need_not_train(make_envs, seed, samplers=2):
+    return {"weights": chapter().Policy().weights(), "curve": [(0, 0.0, 495.0)]}
 
 
 def passes_the_exam(make_envs, seed, count, new=1, **mistake):
