@@ -21,7 +21,9 @@ from tests.chapters import CHAPTERS, run
 SAY = """import json
 from coursekit.learner.session import current
 print(json.dumps({name: result.curve for name, result in current().results.items() if result.curve}))"""
-KEEPING = [name for name in CHAPTERS if "keep_curve(" in (ROOT / f"coursekit/exercises/{name}.py").read_text()]
+KEEPING = [
+    name for name in CHAPTERS if "keep_curve(" in (ROOT / f"coursekit/exercises/{name}.py").read_text(encoding="utf-8")
+]
 
 
 def main(names: list[str]) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import ray
+from matplotlib.figure import Figure
 from PIL import Image
 
 from coursekit.judging.answer import Answer
@@ -102,6 +103,16 @@ def test_the_rows_of_that_table_end_at_round_numbers_and_the_last_shows_where_a_
     rows = str(LearningCurves("solve_cartpole", FLAT, ours, "Recorded.")).splitlines()[2:-1]
     assert [row.split()[2] for row in rows] == [f"{20 * number},000" for number in range(1, 8)]
     assert rows[-1].endswith(" 500")
+
+
+def test_where_we_recorded_no_curve_a_learners_stands_alone(began):
+    session.begin("ch11_rllib_ppo")
+    session.current().keep(Result("ch11_rllib_ppo", "act", "exercise", "wrong", 1, "No.", curve=FLAT))
+    alone = explain.explain()
+    assert str(alone).splitlines()[1:3] == ["         steps     yours", "   up to 3,000        20"]
+    assert str(alone).endswith("\nThere's no curve of ours to compare with.")
+    lines = alone.plot(Figure().subplots()).get_lines()
+    assert [line.get_label() for line in lines] == ["yours"]
 
 
 def test_in_a_notebook_they_are_a_plot():

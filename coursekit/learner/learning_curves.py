@@ -18,19 +18,24 @@ ROWS = 10
 
 @dataclass(frozen=True)
 class LearningCurves:
-    """Two learning curves of one exercise: a plot in a notebook, text in a terminal."""
+    """One or two learning curves of one exercise: a plot in a notebook, text in a terminal."""
 
     name: str
     yours: Curve
-    ours: Curve
-    recorded: str  # on what machine ours was recorded, and when
+    ours: Curve | None
+    recorded: str  # on what machine ours was recorded, and when; or that there is none
+
+    @property
+    def _curves(self) -> dict[str, Curve]:
+        return {"yours": self.yours} | ({"ours": self.ours} if self.ours else {})
 
     def __str__(self) -> str:
         """Return a table: the last point in each part of the longer curve, a dash where it has none."""
-        curves, over = (self.yours.points, self.ours.points), self.yours.over
+        curves, over = [curve.points for curve in self._curves.values()], self.yours.over
         end = max(points[-1][0] for points in curves)
         width = _round(end / min(ROWS, max(map(len, curves))))
-        lines = [f"{self.name}: mean return", f"{over:>14}{'yours':>10}{'ours':>10}"]
+        names = "".join(f"{name:>10}" for name in self._curves)
+        lines = [f"{self.name}: mean return", f"{over:>14}{names}"]
         for row in range(max(1, math.ceil(end / width))):
             low, high = width * row, width * (row + 1)
             tests = "".join(f"{_last(points, low, high):>10}" for points in curves)
@@ -40,8 +45,8 @@ class LearningCurves:
     __repr__ = __str__
 
     def plot(self, ax: "Axes") -> "Axes":
-        """Draw both."""
-        for curve, colour, label in ((self.yours, "#D55E00", "yours"), (self.ours, "#0072B2", "ours")):
+        """Draw all of them."""
+        for colour, (label, curve) in zip(("#D55E00", "#0072B2"), self._curves.items(), strict=False):
             ax.plot(*zip(*curve.points, strict=True), color=colour, marker=".", label=label)
         ax.set_xlabel(self.yours.over, fontsize=12)
         ax.set_ylabel("mean return", fontsize=12)
@@ -60,8 +65,10 @@ class LearningCurves:
 
 
 def beside_ours(chapter: str, name: str, yours: Curve) -> LearningCurves:
-    """Return a learner's curve beside ours."""
-    ours = recorded()[f"{chapter}/{name}"]
+    """Return a learner's curve beside ours, or alone where we recorded none."""
+    ours = recorded().get(f"{chapter}/{name}")
+    if not ours:
+        return LearningCurves(name, yours, None, "There's no curve of ours to compare with.")
     said = f"Ours was recorded on {ours['date']} ({ours['machine']})."
     return LearningCurves(name, yours, Curve(ours["over"], [(x, y) for x, y in ours["points"]]), said)
 
