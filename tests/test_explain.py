@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from coursekit.judging.answer import Answer
-from coursekit.judging.exercise import load
+from coursekit.judging.exercise import judge, load
 from coursekit.judging.result import Curve, Result
 from coursekit.learner import checks, explain, progress, session, shell
 from coursekit.learner.learning_curves import LearningCurves, recorded
@@ -41,6 +41,32 @@ def test_ones_own_tasks_stand_above_those_of_a_right_answer_and_nothing_is_recor
     assert right.get_title("left").startswith("a right answer: 6 tasks, ")
     assert len(right.get_yticks()) > 1
     assert progress.attempts("ch01_tasks", "parallel_map") == 0
+
+
+def test_both_timelines_have_one_axis_of_seconds_and_none_is_cut_off():
+    tasks = [{"name": "nap", "worker_pid": 7, "started": 1.0, "ended": 1.0 + seconds} for seconds in (2, 9)]
+    yours, right = explain._drawn({"yours": tasks, "a right answer": tasks[:1]})
+    assert yours.get_xlim() == right.get_xlim()
+    assert yours.get_xlim()[0] == 0
+    assert 9 < yours.get_xlim()[1] < 10
+    assert (yours.get_xlabel(), right.get_xlabel()) == ("", "seconds since the first one started")
+
+
+@pytest.mark.parametrize(("late", "tries"), [("all of it", [60, 3, 20]), ("one batch", [60, 3]), ("none", [60, 3])])
+def test_a_try_is_repeated_with_more_time_only_where_all_of_it_was_late(late, tries, monkeypatch):
+    seen = []
+
+    def probe(self, probe, batches, hangs, meets, seconds, sleeps=None):
+        seen.append(seconds)
+        rows = [[len(text) / 2 for _, text in batch] for batch in batches]
+        if sleeps is not None:
+            zeros = {"all of it": [0, 1, 2], "one batch": [0], "none": []}[late]
+            rows = [[0.0] * 3 if number in zeros else row for number, row in enumerate(rows)]
+        return {"rewards": rows, "went_on": False, "met": True}
+
+    monkeypatch.setattr(Answer, "probe", probe)
+    assert judge(load("ch26_language_models")["reward_workers"], Answer("reward_workers", None, None)).status == "wrong"
+    assert seen == tries
 
 
 @pytest.mark.parametrize(

@@ -60,19 +60,24 @@ def _judged(item: exercise.Exercise, answer: object) -> tuple[bool, list[dict]]:
 
 
 def _drawn(runs: dict[str, list[dict]]) -> Any:
-    """Draw one timeline above the other, each on its own scale of seconds."""
+    """Draw one timeline above the other, on one axis of seconds, so that equal times are equally long."""
     import matplotlib.pyplot as plt
 
     from coursekit.ray_bridge.timeline import timeline
 
     some = {title: tasks for title, tasks in runs.items() if tasks}
     heights = [1.2 + 0.42 * len({task["worker_pid"] for task in tasks}) for tasks in some.values()]
+    size = (10, sum(heights))
     _, axes = plt.subplots(
-        len(some), figsize=(10, sum(heights)), height_ratios=heights, squeeze=False, constrained_layout=True
+        len(some), figsize=size, height_ratios=heights, sharex=True, squeeze=False, constrained_layout=True
     )
+    longest = 0.0
     for ax, (title, tasks) in zip(axes[:, 0], some.items(), strict=True):
         seconds = max(task["ended"] for task in tasks) - min(task["started"] for task in tasks)
+        longest = max(longest, seconds)
         timeline(tasks, ax).set_title(f"{title}: {plural(len(tasks), 'task')}, {seconds:.1f} s", loc="left")
+        ax.label_outer()
+    axes[0, 0].set_xlim(0, longest * 1.02)
     if missing := ", ".join(runs.keys() - some.keys()):
         axes[0, 0].set_title(f"Nothing ran for {missing}.", loc="right")
     return axes[:, 0]
