@@ -77,7 +77,7 @@ STOP, LIMIT = 490, 200_000  # training stops at this mean return, or after this 
 # %% [markdown]
 r"""
 PPO is an [actor-critic](../docs/glossary.md#actor-critic) algorithm, so `Policy` has two small networks.
-The *actor* (which has nothing to do with Ray's actors) computes a [logit](../docs/glossary.md#logits) for each action, and the softmax of the logits is $\pi_\theta(a \mid s)$, the probability of each action.
+The *actor* (which has nothing to do with Ray's actors) computes a [logit](../docs/glossary.md#logit) for each action, and the softmax of the logits is $\pi_\theta(a \mid s)$, the probability of each action.
 The *critic* estimates $V(s)$, the expected discounted return from $s$ onward.
 $\theta$ stands for the weights of both networks.
 """

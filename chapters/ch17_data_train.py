@@ -185,7 +185,7 @@ $$x'_j = \frac{x_j - \mu_j}{\sigma_j}$$
 
 If you used the mean of each batch, the same digit would look different in a different batch, and a batch of one image would become all zeros.
 If you used all 1,797 images, the training would depend on the held-out ones.
-That's a [**leak**](../docs/glossary.md#data-leak), and a test after a leak can promise more than the network will deliver.
+That's [**data leakage**](../docs/glossary.md#data-leakage), and a test can then promise more than the network will deliver.
 
 So this stage of the pipeline needs state: two arrays, computed once.
 In Ray Data, a stage with state is a *callable class*: `__init__` prepares the state, and `__call__` takes a batch and returns a batch.

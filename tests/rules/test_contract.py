@@ -93,6 +93,7 @@ def test_the_glossary_has_each_term_once_in_order_with_the_chapter_that_explains
     assert len(found) == GLOSSARY.read_text(encoding="utf-8").count("\n## ")
     terms = [term for term, _ in found]
     assert terms == sorted(set(terms), key=str.casefold)
+    assert {*terms} & {f"{term}{ending}" for term in terms for ending in ("s", "age")} == set()  # one form of each
     for term, line in found:
         [chapter] = set(re.findall(r"\(\.\./notebooks/(ch\d\d_\w+)\.ipynb\)", line))
         anchor = re.sub(r"[^\w -]", "", term.lower()).replace(" ", "-")
