@@ -1,10 +1,12 @@
 """`coursekit lab` starts JupyterLab on the learner's copy of the first notebook, with no pop-up to click away."""
 
 import getpass
+import io
 import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -14,9 +16,10 @@ import psutil
 import pytest
 
 from coursekit.basics.paths import ROOT
+from coursekit.given.ports import free_ports
 from coursekit.machine import lab
 from coursekit.machine.facts import Facts
-from tests.jupyterlab import get, lab_of
+from tests.jupyterlab import TOKEN, get, lab_of
 from tests.learners import unpacked
 
 
@@ -25,9 +28,13 @@ def server(tmp_path_factory):
     """The address and the log of a JupyterLab that `coursekit lab` started."""
     folder = tmp_path_factory.mktemp("home")
     log = folder / "log"
-    no_environment_is_active = {"HOME": str(folder), "PATH": os.defpath}
-    with lab_of(unpacked(folder), "--no-browser", "--ip=127.0.0.1", log=log, **no_environment_is_active) as address:
+    with lab_of(unpacked(folder), "--no-browser", "--ip=127.0.0.1", log=log, **alone(folder)) as address:
         yield address, log
+
+
+def alone(folder: Path) -> dict[str, str]:
+    """Return what a learner's environment has of its own; no virtual environment is active."""
+    return {"HOME": str(folder), "PATH": os.defpath, "JUPYTER_RUNTIME_DIR": str(folder / "runtime")}
 
 
 @pytest.mark.slow
@@ -38,6 +45,25 @@ def test_the_address_it_prints_leads_to_the_first_notebook(server):
     with urllib.request.urlopen(printed[0], timeout=60) as answer:
         assert answer.status == 200
     assert json.loads(get(f"{address}/api/contents/work/ch00_start.ipynb?content=0"))["type"] == "notebook"
+
+
+@pytest.mark.slow
+def test_a_second_one_on_the_same_folder_leads_to_the_first(server):
+    address, log = server
+    folder = log.parent
+    course = folder / "ray-rl-course"
+    command = [sys.executable, "-m", "coursekit.cli", "lab", "--no-browser"]
+    environment = os.environ | {"PYTHONPATH": str(course)} | alone(folder)
+    second = subprocess.run(
+        command, cwd=course, env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    there = f"JupyterLab is already running at  {address}/lab/tree/work/ch00_start.ipynb?token={TOKEN}\n"
+    assert there in second.stdout
+    assert "To stop it, choose File > Shut Down in JupyterLab" in second.stdout
+    [page] = (folder / "runtime").glob("jpserver-*-open.html")
+    assert f"{address.removeprefix('http://localhost')}/lab/tree/work/ch00_start.ipynb?token={TOKEN}" in page.read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.slow
@@ -74,6 +100,40 @@ def test_pictures_beside_the_notebooks_can_be_read(server):
     address, _ = server
     picture = sorted((ROOT / "img").glob("ch*.svg"))[0]
     assert "<svg" in get(f"{address}/files/img/{picture.name}")
+
+
+@pytest.mark.parametrize(
+    ("port", "extra", "opened", "started"),
+    [
+        (None, [], 1, 0),
+        (None, ["--no-browser"], 0, 0),
+        (8890, [], 0, 1),
+        (None, ["--ip=0.0.0.0"], 0, 1),
+    ],
+)
+def test_the_one_that_runs_is_opened_unless_another_port_or_setting_is_asked_for(
+    monkeypatch, tmp_path, port, extra, opened, started
+):
+    pages, commands = [], []
+    found = lab.Running("http://localhost:8888/", "t", tmp_path / "page.html")
+    monkeypatch.setattr(lab, "running", lambda folder: found)
+    monkeypatch.setattr(lab, "why_no_browser", lambda facts: "")
+    monkeypatch.setattr(lab, "choose_port", lambda wanted: wanted or 8889)
+    monkeypatch.setattr(lab.webbrowser, "open", pages.append)
+    monkeypatch.setattr(lab.os, "execve", lambda *command: commands.append(command))
+    lab.start(Facts(), port, extra)
+    assert (pages, len(commands)) == ([found.page.as_uri()] * opened, started)
+
+
+@pytest.mark.parametrize("root", ["here", "elsewhere"])
+def test_one_on_another_folder_or_one_that_does_not_answer_is_not_taken_for_it(monkeypatch, tmp_path, root):
+    (port,) = free_ports(1)
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    server = {"pid": os.getpid(), "port": port, "base_url": "/", "token": "t", "root_dir": str(tmp_path / root)}
+    (tmp_path / f"jpserver-{os.getpid()}.json").write_text(json.dumps(server), encoding="utf-8")
+    assert lab.running(tmp_path / "here") is None
+    monkeypatch.setattr(lab.urllib.request, "urlopen", lambda address, timeout: io.BytesIO())
+    assert bool(lab.running(tmp_path / "here")) == (root == "here")
 
 
 @pytest.mark.parametrize("extra", [["--port", "8899"], ["--port=8899"], ["--ServerApp.port=8899"]])

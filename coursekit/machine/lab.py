@@ -7,9 +7,14 @@ import secrets
 import shutil
 import socket
 import sys
+import urllib.request
+import webbrowser
 from collections.abc import Sequence
+from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import FROM_WHEEL, ROOT, STATIC, path_with_scripts, typed
@@ -90,8 +95,44 @@ def jupyter_environment(token: str = "") -> dict[str, str]:
     return environment | {"JUPYTER_TOKEN": token} if token else environment
 
 
-def start(facts: Facts, wanted_port: int | None, extra: Sequence[str], folder: Path = ROOT) -> NoReturn:
-    """Say the address, then become JupyterLab: Ctrl-C reaches it, and it ends when this process is ended."""
+class Running(NamedTuple):
+    """A JupyterLab that runs already."""
+
+    address: str
+    token: str
+    page: Path  # which leads a browser there, and keeps the token off process lists
+
+
+def running(folder: Path) -> Running | None:
+    """Return the JupyterLab that already runs on this folder and answers, if there is one."""
+    from jupyter_core.paths import jupyter_runtime_dir
+    from jupyter_server.serverapp import list_running_servers
+
+    with suppress(OSError):  # Jupyter's records cannot be read
+        for server in list_running_servers():
+            address, token = f"http://localhost:{server['port']}{server['base_url']}", server["token"]
+            page = Path(jupyter_runtime_dir(), f"jpserver-{server['pid']}-open.html")
+            if Path(server["root_dir"]).resolve() == folder.resolve():
+                with suppress(OSError, HTTPException):
+                    urllib.request.urlopen(f"{address}api/status?token={token}", timeout=5).close()
+                    return Running(address, token, page)
+    return None
+
+
+def start(facts: Facts, wanted_port: int | None, extra: Sequence[str], folder: Path = ROOT) -> None:
+    """Say the address, then become JupyterLab: Ctrl-C reaches it, and it ends when this process is ended.
+
+    Where one runs on this folder already, say its address and open that one, unless another port or setting was asked for.
+    """
+    asked = wanted_port is not None or {*extra} - {"--no-browser", "--allow-root"}
+    if not asked and (found := running(folder)):
+        _say("is already running at", found.address, found.token, facts, extra)
+        print(
+            "To stop it, choose File > Shut Down in JupyterLab, or press Ctrl-C twice where you started it.", flush=True
+        )
+        if not why_no_browser(facts) and "--no-browser" not in extra:
+            webbrowser.open(found.page.as_uri())
+        return
     port = choose_port(wanted_port)
     command = jupyter_command(port, facts, extra, folder)
     if port != PORT and wanted_port is None:
@@ -99,9 +140,16 @@ def start(facts: Facts, wanted_port: int | None, extra: Sequence[str], folder: P
     if not _keeps_the_address(extra):
         os.execve(command[0], command, jupyter_environment())
     token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(16)
-    print(f"JupyterLab starts at  http://localhost:{port}/lab/tree/{FIRST}?token={token}")
+    _say("starts at", f"http://localhost:{port}/", token, facts, extra)
+    print("To stop it, press Ctrl-C here twice.", flush=True)
+    os.execve(command[0], command, jupyter_environment(token))
+
+
+def _say(what: str, address: str, token: str, facts: Facts, extra: Sequence[str]) -> None:
+    """Say where JupyterLab is, and how to get there."""
+    print(f"JupyterLab {what}  {address}lab/tree/{FIRST}?token={token}")
     no_browser = why_no_browser(facts)
     opens = "Open this address in your browser." if "--no-browser" in extra else "It opens in your browser."
     print(f"No browser can be opened {no_browser}: open this address in your own." if no_browser else opens)
-    print(*filter(None, [how_to_reach(facts, port), "To stop it, press Ctrl-C here twice."]), sep="\n", flush=True)
-    os.execve(command[0], command, jupyter_environment(token))
+    if how := how_to_reach(facts, urlsplit(address).port or PORT):
+        print(how)
