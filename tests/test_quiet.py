@@ -5,15 +5,19 @@ import sys
 
 import nbformat
 import pytest
+import ray
 from nbclient import NotebookClient
 
 from coursekit.given.ch06_cluster import own_lines
 from coursekit.given.own_cluster import OwnCluster
+from coursekit.judging.answer import Raised
 from coursekit.judging.failure import STUB_TEXT
-from coursekit.ray_bridge import log_monitor
+from coursekit.learner.checks import local
+from coursekit.ray_bridge import log_monitor, private
 from coursekit.ray_bridge.patches import patient
 from coursekit.ray_bridge.quiet import NOISE, _printer, _without_stubs
 from tests import kernels
+from tests.waiting import until
 
 TALK = """
 import logging, sys, time, warnings
@@ -182,6 +186,26 @@ def test_a_file_of_tunes_that_was_renamed_while_it_was_copied_is_no_news_and_one
     assert "-tmp-" not in ran.stdout
 
 
+@pytest.mark.slow
+def test_of_tasks_that_all_raise_the_card_tells_and_ray_reports_none(monkeypatch):
+    reported = []
+    monkeypatch.setattr(private.worker, "_unhandled_error_handler", lambda error: reported.append(str(error)))
+
+    def raises(text: str) -> None:
+        raise ValueError(text)
+
+    def answer() -> list:
+        refs = [ray.remote(raises).remote(f"number {number}") for number in range(8)]
+        return ray.get(refs)
+
+    with ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False):
+        with pytest.raises(Raised, match="number"):
+            local("answer", answer)()
+        ray.remote(raises).remote("nobody asked for this")  # so that there is a report to wait for
+        until(lambda: "nobody" in "".join(reported))
+    assert [report.splitlines()[-1] for report in reported] == ["ValueError: nobody asked for this"]
+
+
 def test_quiet_leaves_the_loggers_of_this_process_alone_until_it_is_called():
     code = "import logging, coursekit.ray_bridge.quiet; print(logging.StreamHandler.emit.__module__)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "logging\n"
@@ -192,6 +216,11 @@ def test_an_actor_that_is_not_written_yet_is_no_news_and_one_that_fails_is():
     stub, other = ([line.format(text) for line in report] for text in (STUB_TEXT, "not for this shape"))
     assert _without_stubs(["printed before", *stub]) == ["printed before"]
     assert _without_stubs(["printed before", *other]) == ["printed before", *other]
+
+
+def test_an_actor_that_ended_before_it_was_killed_is_no_news():
+    failed = "Failed to kill actor 85d9, return status: Invalid: KillActor RPC failed for actor 85d9: RpcError: Socket closed"
+    assert NOISE.search(f"[2026-11-29 13:40:08,433 E 29391 29391] (gcs_server) gcs_actor_scheduler.cc:538: {failed}")
 
 
 def test_a_worker_that_aborts_on_its_way_out_is_no_news_and_one_that_aborts_in_its_work_is():
