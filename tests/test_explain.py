@@ -69,6 +69,17 @@ def test_a_try_is_repeated_with_more_time_only_where_all_of_it_was_late(late, tr
     assert seen == tries
 
 
+@pytest.mark.slow
+def test_an_answer_that_launched_nothing_has_no_timeline_beside_the_right_one(began, monkeypatch):
+    monkeypatch.setattr(
+        shell, "names", lambda: {"ray": ray, "parallel_map": lambda function, xs: list(map(function, xs))}
+    )
+    with ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False):
+        [right] = explain.explain("parallel_map")
+    assert right.get_title("left").startswith("a right answer: 6 tasks, ")
+    assert right.get_title("right") == "Nothing ran for yours."
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -89,10 +100,11 @@ def test_without_a_ray_large_enough_it_says_what_the_check_says_and_starts_none(
 
 def test_where_no_task_runs_or_solutions_are_closed_there_is_nothing_to_draw(began):
     session.begin("ch00_start")
-    assert "no learning curve, and launches no tasks" in explain.explain("best_seconds").text
-    for chapter, name in (("ch02_objects", "let_go"), ("ch10_actor_learner", "weight_sync")):  # Ray only stores
+    assert "no learning curve, and its answer launches no tasks" in explain.explain("best_seconds").text
+    of_these = (("ch02_objects", "let_go"), ("ch03_actors", "BestSoFar"), ("ch10_actor_learner", "weight_sync"))
+    for chapter, name in of_these:  # Ray only stores what they give it, or the check calls them as an actor
         session.begin(chapter)
-        assert "no learning curve, and launches no tasks" in explain.explain(name).text
+        assert "no learning curve, and its answer launches no tasks" in explain.explain(name).text
         assert "explain" not in str(Result.of(load(chapter)[name], "wrong"))
     session.begin("ch01_tasks", closed=["solutions"])
     assert explain.explain("parallel_map").title == "No right answers in this class"

@@ -140,6 +140,7 @@ def _ended_before_a_call(tasks: list[dict]) -> int:
     points=2,
     minutes=8,
     needs={"CPU": 4},
+    launches=False,  # the check does
     hints=[
         "What can `best` return before the first offer? A score of 0 would be wrong.",
         "Keep the score and what was found with it in one tuple, because they always change together.",

@@ -94,7 +94,7 @@ def exercise(
     and what the call must return, and `message` is for the learner whose answer returns something else (numbers agree
     within 1e-5). `returns` is the form that every call must return: `list[int]`, for example. `alone` is for a check that measures
     time: grading runs no other submission meanwhile. `needs` is what Ray must have for the check, on all nodes together:
-    `{"CPU": 4}`, or `{"node": 3, "CPU": 6}`; `launches=False` where it launches no task with it. Where our solution is the usual one, `spare` gives it a puzzle: one or two
+    `{"CPU": 4}`, or `{"node": 3, "CPU": 6}`; `launches=False` where the answer launches no task with it. Where our solution is the usual one, `spare` gives it a puzzle: one or two
     lines that do not belong to it, indented as they would stand.
     """
 

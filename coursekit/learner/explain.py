@@ -28,7 +28,7 @@ def explain(name: object = None) -> Any:
     if not item.launches:
         return Note(
             f"Nothing to draw for {name}",
-            f'Its last check here has no learning curve, and launches no tasks. `hint("{name}")` may help.',
+            f'Its last check here has no learning curve, and its answer launches no tasks. `hint("{name}")` may help.',
         )
     code = shell.solution_code(session.chapter, name)
     if not code:
@@ -42,7 +42,7 @@ def explain(name: object = None) -> Any:
     exec(compile(code, f"<our {name}>", "exec"), ours)
     passed, tasks = _judged(item, yours)
     runs = {
-        "yours" if passed else "yours, until the check ended": tasks,
+        "yours" if passed or not tasks else "yours, until the check ended": tasks,
         "a right answer": _judged(item, ours[name])[1],
     }
     if not any(runs.values()):
