@@ -146,6 +146,11 @@ def first_k(answer: Answer, rng: Generator) -> None:
             repeated < 2,
             f"`first_k` returned the result of one call {repeated} times. Each of the k results must come from a different call.",
         )
+        expect(
+            not _lists_in(results),
+            f"`first_k` returned {results}. There must be one flat list of results: `ray.wait` returns lists, even for a single reference, "
+            "and `ray.get` of a list returns a list.",
+        )
         expect_equal(
             results, order[:3], f"`first_k` returned {results}, not the first 3 in the order in which they ended."
         )
@@ -156,6 +161,12 @@ def first_k(answer: Answer, rng: Generator) -> None:
     with answer.case(f"one call with the input {order[0]}; k is 1"):
         results = answer.probe(given.finish_in_order, order[:1], 1)["results"]
         expect_equal(results, order[:1], "With k inputs, `first_k` must return the results of all of them.")
+
+
+def _lists_in(results: object) -> bool:
+    """Return whether a result is a list itself."""
+    several = (list, tuple, np.ndarray)
+    return isinstance(results, several) and any(isinstance(each, several) for each in results)
 
 
 def _times(results: object, x: int) -> int:
@@ -206,7 +217,7 @@ def _expect_squares(got: list, xs: list[int]) -> None:
     """Check the squares of the inputs: as many as inputs, in one list, in their order."""
     inputs, count = len(xs), len(got)
     expect(
-        not any(isinstance(each, list | tuple | np.ndarray) for each in got),
+        not _lists_in(got),
         f"{count} items came back, and each is a list of results. There must be one flat list, with one result per input.",
     )
     expect(count == inputs, f"{count} results came back for {inputs} inputs. There must be one per input.")
@@ -248,6 +259,10 @@ def tree_sum(answer: Answer, rng: Generator) -> None:
             "`tree_sum` waited for a value. Pass the references to the tasks as they are: Ray waits for their values.",
         )
         stranger = seen["stranger"]
+        expect(
+            "ObjectRef(" not in stranger,
+            "`add` received a reference, not a value. Ray waits only for a reference that is an argument itself, and not for one inside a list or another object.",
+        )
         expect(
             not stranger,
             f"`add` received `{stranger}`, which is neither one of the values nor a sum of them. A value without a partner moves on to the next round unchanged.",

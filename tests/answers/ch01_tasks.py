@@ -166,6 +166,15 @@ def in_the_order_of_the_inputs(function, xs, k):
     return ray.get(ready)
 
 
+@rejects("first_k", says="one flat list of results")
+def keeps_what_get_returns_for_a_list(function, xs, k):
+    pending, results = [ray.remote(function).remote(x) for x in xs], []
+    while len(results) < k:
+        ready, pending = ray.wait(pending)
+        results.append(ray.get(ready))
+    return results
+
+
 @rejects("first_k", says="the result of one call 3 times")
 def keeps_what_is_ready_in_the_list(function, xs, k):
     refs = [ray.remote(function).remote(x) for x in xs]
@@ -335,6 +344,15 @@ def two_chains_instead_of_a_tree(add, refs):
 def forgets_the_odd_one(add, refs):
     while len(refs) > 1:
         refs = [ray.remote(add).remote(a, b) for a, b in zip(refs[::2], refs[1::2], strict=False)]
+    return refs[0]
+
+
+@rejects("tree_sum", says="inside a list")
+def pairs_in_a_list(add, refs):
+    task = ray.remote(lambda pair: add(*pair))
+    while len(refs) > 1:
+        pairs = [refs[i : i + 2] for i in range(0, len(refs), 2)]
+        refs = [task.remote(pair) if len(pair) == 2 else pair[0] for pair in pairs]
     return refs[0]
 
 
