@@ -78,10 +78,16 @@ def _expect_sent(calls: tuple[given.Call, ...], want: dict, old: dict) -> None:
             kind == "dict",
             f"Sampler {sampler} was sent an object of type {kind}, not the dict that `policy.weights()` returned.",
         )
+        keys, wanted = list(got), list(want)
+        expect(
+            {*keys} == {*wanted},
+            f"Sampler {sampler} was sent a dict with the keys {keys}; `policy.weights()` returned one with the keys {wanted}.",
+        )
+        differing = [part for part in want if not agree(got[part], want[part], rtol=1e-5, atol=1e-8)]
         expect_close(
             got,
             want,
-            f"Sampler {sampler} did not receive the dict that `policy.weights()` returned, but {got!r:.60}.",
+            f"Under the keys {differing}, the dict that sampler {sampler} was sent has other values than the one that `policy.weights()` returned.",
             mistakes={
                 "The policy's weights changed between the two calls, but the second call sent the old ones.": old
             },
@@ -236,7 +242,7 @@ def _expect_two_epochs(answer: Answer, rng: Generator, count: int, size: int) ->
             f"The columns of the minibatches are of the types {kinds}. They must stay tensors, as in the batch.",
         )
         expect(agree(batch, rows), "Afterward, the batch itself had changed. Select rows from it, but don't modify it.")
-        _expect_shuffled(orders[0], numbers.tolist(), size)
+        _expect_shuffled(orders, numbers.tolist(), size)
         expect(
             orders[0] != orders[1],
             "A second epoch over the same batch had the same order. Each call must sample a new one from `rng`.",
@@ -248,16 +254,21 @@ def _expect_two_epochs(answer: Answer, rng: Generator, count: int, size: int) ->
         )
 
 
-def _expect_shuffled(order: list, numbers: list, size: int) -> None:
-    """Check that neighbors in the batch were separated, inside the minibatches and among them."""
-    expect(order != numbers, "The rows came in the order of the batch, so nothing shuffled them.")
-    places = [numbers.index(number) for number in order]
+def _expect_shuffled(orders: list[list], numbers: list, size: int) -> None:
+    """Check that the first epoch separated neighbors in the batch, and that both epochs have minibatches of `size` rows."""
+    parts = [[numbers.index(number) for number in part] for part in orders[0]]
+    places = sum(parts, [])
+    expect(places != sorted(places), "The rows came in the order of the batch, so nothing shuffled them.")
     together = sum(b == a + 1 for a, b in pairwise(places))
     expect(
-        together < len(order) / 2,
+        together < len(places) / 2,
         "The minibatches came in a new order, but the rows inside them kept their order. Shuffle rows, not slices.",
     )
-    parts = [places[start : start + size] for start in range(0, len(places), size)]
+    for sizes in [[len(part) for part in order] for order in orders]:
+        expect(
+            all(each == size for each in sizes[:-1]),
+            f"Only the last minibatch may be smaller, but yours have the sizes {sizes}. `size` was {size}, the number of rows in each.",
+        )
     expect(
         any(max(part) - min(part) >= len(part) for part in parts),
         "Each minibatch held consecutive rows of the batch, in a new order. Shuffle all rows first, and then cut them into slices.",
@@ -282,8 +293,8 @@ def _columns_of(part: Any, rows: dict) -> dict[str, np.ndarray]:
     return columns
 
 
-def _order_of(minibatches: list[Any], rows: dict, size: int) -> list:
-    """Return the order in which the rows came, once it is certain that each came once and in one piece."""
+def _order_of(minibatches: list[Any], rows: dict, size: int) -> list[list]:
+    """Return the rows of each minibatch, once it is certain that each came once and in one piece."""
     parts = [_columns_of(each, rows) for each in minibatches]
     sizes = [len(part["actions"]) for part in parts]
     expect(sizes and max(sizes) <= size, f"Your minibatches have the sizes {sizes}; `size` was {size}.")
@@ -297,11 +308,7 @@ def _order_of(minibatches: list[Any], rows: dict, size: int) -> list:
     expect(not strange, f"Some rows aren't in the batch: those with the actions {strange}.")
     fits = np.allclose(obs[:, 0], came) and np.allclose(logp, came / 8)
     expect(fits, "A row has the observation of one step and the action, or the log π, of another.")
-    expect(
-        all(each == size for each in sizes[:-1]),
-        f"Only the last minibatch may be smaller, but yours have the sizes {sizes}. `size` was {size}, the number of rows in each.",
-    )
-    return came.tolist()
+    return [part["actions"].tolist() for part in parts]
 
 
 @exercise(
@@ -345,7 +352,7 @@ def _expect_steps(seen: given.Steps, rows: dict) -> None:
 def _expect_first_step(moved: np.floating, first: np.ndarray, want: np.ndarray) -> None:
     expect(
         moved > 0,
-        "After a call of `train_step`, no parameter of the policy had changed: the step found only zero gradients, or there was no step.",
+        "After a call of `train_step`, no parameter of the policy had changed: either the given optimizer took no step, or when it did, the parameters had no gradients, or only zeros.",
     )
     expect(
         moved < 0.51,
@@ -355,7 +362,7 @@ def _expect_first_step(moved: np.floating, first: np.ndarray, want: np.ndarray) 
         first,
         want,
         "The parameters changed, but not as one step of the given optimizer would change them. That step depends on normalized "
-        "advantages, the minibatch's old log π, the default ε, c₁, and c₂, and one gradient, clipped as a whole.",
+        "advantages, the minibatch's old log π and targets as they are, the default ε, c₁, and c₂, and one gradient, clipped as a whole.",
         rtol=1e-3,
         atol=1e-5,
     )

@@ -99,9 +99,14 @@ def sends_the_method(policy, samplers):
     sent(ray.put(policy.weights), samplers)
 
 
-@rejects("weight_sync", says="but {'actor'")
+@rejects("weight_sync", says="a dict with the keys ['actor']; `policy.weights()`")
 def leaves_the_critic_out(policy, samplers):
     sent(ray.put({"actor": policy.weights()["actor"]}), samplers)
+
+
+@rejects("weight_sync", says="Under the keys ['critic']")
+def sends_the_weights_of_the_actor_twice(policy, samplers):
+    sent(ray.put(dict.fromkeys(("actor", "critic"), policy.weights()["actor"])), samplers)
 
 
 @rejects("weight_sync")
@@ -243,7 +248,7 @@ def nobody_shuffles(batch, size, rng):
         yield {name: column[start : start + size] for name, column in batch.items()}
 
 
-@rejects("minibatches")
+@rejects("minibatches", says="kept their order")
 def shuffles_slices(batch, size, rng):
     for start in rng.permutation(range(0, len(batch["obs"]), size)):
         yield {name: column[start : start + size] for name, column in batch.items()}
@@ -369,7 +374,7 @@ def forgets_gradients_afterwards(policy, optimizer, minibatch):
     return loss.item()
 
 
-@rejects("train_step")
+@rejects("train_step", says="took no step")
 def never_steps(policy, optimizer, minibatch):
     optimizer.zero_grad()
     loss = loss_of(policy, minibatch)
@@ -387,7 +392,7 @@ def gradients_pile_up(policy, optimizer, minibatch):
     return loss.item()
 
 
-@rejects("train_step", says="only zero gradients")
+@rejects("train_step", says="had no gradients")
 def forgets_the_new_gradients(policy, optimizer, minibatch):
     loss = loss_of(policy, minibatch)
     loss.backward()
@@ -441,7 +446,7 @@ def returns_the_loss_after_the_step(policy, optimizer, minibatch):
     return loss_of(policy, minibatch).item()
 
 
-@rejects("train_step", says="not as one step")
+@rejects("train_step", says="targets as they are")
 def targets_normalized_too(policy, optimizer, minibatch):
     targets = minibatch["targets"]
     scaled = (targets - targets.mean()) / targets.std()
