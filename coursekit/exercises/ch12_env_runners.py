@@ -53,23 +53,28 @@ def unfair(answer: Answer, rng: Generator) -> None:
                 f"PPO configs with {one} and {other} and otherwise the same settings, compared={compared}"
             ):
                 got = answer.probe(given.two_configs, one, other, compared)
-                _judge_names(got, set(others), others.__contains__)
+                _judge_names(got, set(others), others.__contains__, compared)
     must = {"num_epochs", "vf_clip_param", "n_step", "training_intensity"}  # the last two only DQN has, and one is None
     for first in ("PPO", "DQN"):
         with answer.case(f"the default configs of PPO and DQN, {first}'s first, compared=['clip_param']"):
             got = answer.probe(given.two_algorithms, first, ["clip_param"])
-            _judge_names(got, must, lambda name: name not in AGREE)
+            _judge_names(got, must, lambda name: name not in AGREE, ["clip_param"])
 
 
-def _judge_names(got: Any, must: set[str], may: Callable[[str], bool]) -> None:
+def _judge_names(got: Any, must: set[str], may: Callable[[str], bool], compared: list[str]) -> None:
     if not isinstance(got, list | tuple | set | frozenset | dict):
         raise Wrong(f"`unfair` returned {got!r:.80}, but it should return a set of names.")
     names: set[str] = set(expect_type(list(got), list[str], "names"))
     missed, extra = sorted(must - names), sorted(name for name in names if not may(name))
+    listed = sorted(names.intersection(compared))
     expect(not missed, f"The two configs also differ in {missed}, which your answer doesn't contain.")
     expect(
+        not listed,
+        f"Your answer contains {listed}. `compared` lists these, and `unfair` should return only other settings.",
+    )
+    expect(
         not extra,
-        f"Your answer contains {extra}. Each of these has the same value in both configs or is in `compared`.",
+        f"Your answer contains {extra}, but according to their `to_dict()`, the two configs don't differ in these.",
     )
 
 
@@ -89,6 +94,11 @@ def fair_pair(answer: Answer, rng: Generator) -> None:
             got = answer.probe(given.pair_of, batch, [*COMPARED, *SAME])
             kinds = [config["returned"] for config in got["configs"]]
             expect(kinds == ["a config", "a config"], f"`fair_pair` must return two configs, but it returned {kinds}.")
+            counts = [[config[each] for each in COMPARED] for config in got["configs"]]
+            expect(
+                counts != [sizes["single"], sizes["many"]],
+                "The first config that `fair_pair` returned has one EnvRunner with one environment, and the second has two with two each. They belong in the other order.",
+            )
             for (name, size), config in zip(sizes.items(), got["configs"], strict=True):
                 found, rest = [config[each] for each in COMPARED], [config[each] for each in SAME]
                 wanted = ["PPO", "FrozenLake-v1", [32, 32], batch]
@@ -262,7 +272,7 @@ def _judge_interval(low: float, high: float, ratios: np.ndarray) -> None:
     expect_close(
         [low, high],
         _t_interval(ratios),
-        f"Your interval goes from {low:.4g} to {high:.4g}. In logarithms, half of its width is t * s / sqrt(n), where s has n - 1 in its denominator.",
+        f"Your interval goes from {low:.4g} to {high:.4g}. In logarithms, half of its width is t * s / sqrt(n), where s is the standard deviation of the pairs' differences, with n - 1 in its denominator.",
         atol=5e-4,
         mistakes={
             "Those are the right ends in the wrong order. The lower one comes first.": _t_interval(ratios)[::-1],
@@ -324,7 +334,7 @@ def _judge_choice(answer: Answer, sampling: float, learning: float, most: int, w
     got, percent = answer(sampling, learning, most, worth), 100 * worth
     expect(
         isinstance(got, int) and 1 <= got <= most,
-        f"You returned {got!r}, which isn't a whole number of type `int` from 1 to {most}.",
+        f"You returned {got!r}. The number of EnvRunners must be of type `int` and lie between 1 and {most}.",
     )
     more = 100 * saved[got - 1]
     expect(

@@ -53,7 +53,7 @@ def only_names_that_both_have(one, other, compared):
     return (all_names(one, other) & one.to_dict().keys() & other.to_dict().keys()) - set(compared)
 
 
-@rejects("unfair", says="has the same value in both")
+@rejects("unfair", says="`compared` lists these")
 def forgets_what_is_compared(one, other, compared):
     return all_names(one, other)
 
@@ -63,7 +63,7 @@ def only_the_usual_suspects(one, other, compared):
     return all_names(one, other) & {"lr", "gamma", "num_epochs", "train_batch_size_per_learner"} - set(compared)
 
 
-@rejects("unfair")
+@rejects("unfair", says="don't differ in these")
 def looks_for_the_same_object(one, other, compared):
     one, other = one.to_dict(), other.to_dict()
     return {name for name in one if one[name] is not other[name] and name not in compared}
@@ -104,7 +104,7 @@ def by_a_loop_over_one_number(batch):
     return tuple(lake(batch, runners=number, envs=number) for number in (2, 1))
 
 
-@rejects("fair_pair", says="The config of `many` has [1, 1]")
+@rejects("fair_pair", says="in the other order")
 def the_single_one_first(batch):
     return lake(batch, 1, 1), lake(batch, 2, 2)
 
@@ -309,7 +309,7 @@ def forgets_the_root_of_n(times):
     return interval(differences_of(times), t_of(times), np.std(differences_of(times), ddof=1))
 
 
-@rejects("speedup")
+@rejects("speedup", says="the pairs' differences")
 def as_if_the_times_were_not_paired(times):
     many, single = np.log(times["many"]), np.log(times["single"])
     low, high = stats.ttest_ind(single, many).confidence_interval()
@@ -405,7 +405,7 @@ def compares_seconds_with_a_fraction(sampling, learning, most, worth=0.05):
     return next((n for n in range(1, most) if seconds[n - 1] - seconds[n] < worth), most)
 
 
-@rejects("choose_runners", says="isn't a whole number")
+@rejects("choose_runners", says="You returned None.")
 def returns_nothing_when_cores_end(sampling, learning, most, worth=0.05):
     for n in range(1, most):
         if sampling / n - sampling / (n + 1) < worth * (sampling / n + learning):
@@ -418,7 +418,7 @@ def forgets_the_learner(sampling, learning, most, worth=0.05):
     return walks_up(sampling, 0.0, most, worth)
 
 
-@rejects("choose_runners")
+@rejects("choose_runners", says="between 1 and 3")
 def forgets_that_cores_end(sampling, learning, most, worth=0.05):
     return walks_up(sampling, learning, 1000, worth)
 
