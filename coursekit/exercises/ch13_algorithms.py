@@ -226,8 +226,12 @@ def _judge_curve(name: str, life: Life, curve: list) -> None:
     known = [i for i, call in enumerate(trains) if call["mean"] is not None and not math.isnan(call["mean"])]
     means, times, listed = [trains[i]["mean"] for i in known], len(known), len(curve)
     expect(
+        all(isinstance(row, list | tuple | np.ndarray) for row in curve),
+        f"Your curve of `{name}` is {curve!r:.80}. It must be a list of rows, each of them a tuple (steps so far, seconds so far, mean return).",
+    )
+    expect(
         times == listed,
-        f"`{name}` reported {times} mean returns, {means}; your curve has length {listed}. It needs one row for each.",
+        f"`{name}` reported {times} mean returns, {means}; the number of rows in your curve is {listed}. It needs one row for each.",
     )
     rows = expect_type(curve, list[tuple[float, float, float]], f"compare(...)[{name!r}]")
     for row, i in zip(rows, known, strict=True):

@@ -265,7 +265,7 @@ def trains_on_when_the_steps_are_just_used_up(configs, steps, seconds):
     return compared(configs, steps + 1, seconds)
 
 
-@rejects("compare")
+@rejects("compare", says="number of rows")
 def a_mean_return_of_zero_counts_as_none(configs, steps, seconds):
     return {name: [row for row in rows if row[2]] for name, rows in compared(configs, steps, seconds).items()}
 
@@ -345,7 +345,7 @@ def keeps_rows_without_a_return(configs, steps, seconds):
     return curves
 
 
-@rejects("compare")
+@rejects("compare", says="must be a list of rows")
 def only_the_last_row(configs, steps, seconds):
     return {name: rows[-1] for name, rows in compared(configs, steps, seconds).items()}
 
