@@ -246,7 +246,10 @@ def _judge_report(got: dict[str, float], want: list) -> None:
         expect(name in got, f'You logged nothing as "{name}".')
         said = got[name]
         expect_close(
-            said, mean, f'The EnvRunner reported {said:.4g} for "{name}" (expected: {mean:.4g}, the mean).', atol=1e-6
+            said,
+            mean,
+            f'The EnvRunner reported {said:.4g} for "{name}" (expected: {mean:.4g}, the mean over the episodes that ended in this sample).',
+            atol=1e-6,
         )
 
 

@@ -336,7 +336,7 @@ class LeavesOutTheLastChunk(Writes):
         return int(np.sum(actions_of(earlier) == 0)) if earlier else 0
 
 
-@rejects("Diary", says="the mean")
+@rejects("Diary", says="the mean over the episodes")
 class LogsSums(Writes):
     def log(self, logger, name, value):
         logger.log_value(name, value, reduce="sum")
