@@ -48,12 +48,19 @@ def record(answer: Answer, rng: Generator) -> None:
 def _by_name(rows: list[given.Row], lengths: list[int]) -> list[list[given.Row]]:
     """Return the rows of each episode, in order; check how many there are."""
     steps, held = sum(lengths), len(rows)
-    expect(held == steps, f"The episodes have {steps} steps, so the files should have {steps} rows; they have {held}.")
+    expect(
+        held == steps,
+        f"Together, the episodes of these seeds have {steps} steps, so the files should have {steps} rows; they have {held}.",
+    )
     episodes: dict[object, list[given.Row]] = {}
     for row in sorted(rows, key=lambda row: row["t"]):
         episodes.setdefault(row["eps_id"], []).append(row)
     counts = [len(own) for own in episodes.values()]
-    expect_equal(sorted(counts), sorted(lengths), f"Grouped by `eps_id`, the rows form episodes of {counts} steps.")
+    expect_equal(
+        sorted(counts),
+        sorted(lengths),
+        f"Grouped by `eps_id`, the rows form episodes of {counts} steps; the episodes of these seeds have {lengths} steps.",
+    )
     return list(episodes.values())
 
 
@@ -79,6 +86,7 @@ def _expect_files(got: given.Recorded, files: int) -> None:
     expect(count == files, f"The folder has {count} Parquet files; `files` was {files}.")
     for columns in got["columns"]:
         missing, more = sorted(set(COLUMNS) - set(columns)), sorted(set(columns) - set(COLUMNS))
+        expect(more or not missing, f"A file lacks these columns: {missing}.")
         expect(
             not missing,
             f"A file lacks these columns: {missing}. It has these, which aren't in the chapter's table of columns: {more}.",
@@ -87,7 +95,8 @@ def _expect_files(got: given.Recorded, files: int) -> None:
 
 def _expect_row(row: given.Row, step: int, episode: dict, last_seen: list) -> None:
     """Check a row against its step; `last_seen` is what an array that was never copied holds at the end."""
-    expect_equal(row["t"], step, f"`t` is {row['t']}; the first step of each episode is 0.")
+    t = row["t"]
+    expect_equal(t, step, f"`t` is {t} where it should be {step}: it numbers the steps of an episode from 0.")
     _expect_seen(row, episode["obs"][step : step + 2].tolist(), last_seen)
     action, reward = given.tape_action(episode["obs"][step]), episode["rewards"][step]
     expect_equal(row["actions"], action, f"The policy chose {action}; `actions` is {row['actions']}.")
@@ -108,7 +117,7 @@ def _expect_seen(row: given.Row, both: list, last_seen: list) -> None:
             f"The observation was {before} before the step and {after} after it; `{name}` is {got}.",
             mistakes={
                 f"`{name}` is {last_seen}, the last observation of the last episode: the row keeps the simulator's own array, "
-                "which it overwrites, instead of a copy.": last_seen
+                "not a copy, and the simulator overwrites that array at each step.": last_seen
             },
         )
 

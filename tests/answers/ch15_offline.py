@@ -70,6 +70,12 @@ def leaves_out_the_number_of_the_step(env, policy, seeds, folder, files):
     write([{name: value for name, value in row.items() if name != "t"} for row in rows], folder, files)
 
 
+@rejects("record", says="aren't in the chapter's table of columns: ['reward'].")
+def writes_the_reward_in_the_singular(env, policy, seeds, folder, files):
+    rows = rows_of(env, policy, seeds)
+    write([{"reward" if name == "rewards" else name: row[name] for name in row} for row in rows], folder, files)
+
+
 @rejects("record")
 def writes_what_was_seen_afterwards(env, policy, seeds, folder, files):
     write(rows_of(env, policy, seeds, obs=lambda row: row["new_obs"]), folder, files)
@@ -97,12 +103,12 @@ def resets_with_the_number_of_the_episode(env, policy, seeds, folder, files):
     write(rows_of(env, policy, range(len(seeds))), folder, files)
 
 
-@rejects("record")
+@rejects("record", says="form episodes of [15] steps; the episodes of these seeds have")
 def one_name_for_all_episodes(env, policy, seeds, folder, files):
     write(rows_of(env, policy, seeds, eps_id=lambda row: 0), folder, files)
 
 
-@rejects("record")
+@rejects("record", says="where it should be 0")
 def counts_steps_from_one(env, policy, seeds, folder, files):
     write(rows_of(env, policy, seeds, t=lambda row: row["t"] + 1), folder, files)
 
