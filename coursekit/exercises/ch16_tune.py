@@ -30,7 +30,7 @@ def objective(answer: Answer, rng: Generator) -> None:
     config = {"lr": float(rng.uniform(0.01, 0.03)), "hidden": int(rng.integers(5, 20)), "epochs": epochs}
     other = config["lr"] * float(rng.uniform(1.5, 2.5))
     network = given.Network(int(config["hidden"]))
-    with answer.case(f"a trial with {_brief(config)} was stopped after {first} epochs"):
+    with answer.case(f"a trial with {_brief(config)}, to be stopped after {first} reports"):
         seen = answer.probe(given.two_lives, data, config, first, other)
         _judge_reports(seen["first"], _lived(network, data, config["lr"], first))
         expect(seen["saved"], "None of its reports came with a checkpoint, so it can't continue.")
@@ -72,8 +72,8 @@ def _judge_number(name: str, got: Any, should: float, epoch: int) -> None:
     expect(isinstance(got, int | float), f'Its report has the "{name}" {got!r}, which should be a number.')
     expect(
         agree(got, should, atol=1e-6),
-        f"In epoch {epoch}, it reported the {name} {got:.4f}. A network that continues from the epoch before, "
-        f'at this learning rate, has the {name} {should:.4f} on data["choose"].',
+        f"In epoch {epoch}, it reported the {name} {got:.4f}. If every epoch so far trained the network once "
+        f'on data["train"], at the learning rate of its run, the {name} on data["choose"] is {should:.4f}.',
     )
 
 
@@ -166,7 +166,9 @@ def _judge_plan(plan: given.PlanOfGrid, wanted: list[dict], cpus: float) -> None
     _judge_settings(plan, ["accuracy", "max"])
     expect(plan["reuses"], "Each trial would start a new process. Set `reuse_actors` in the TuneConfig.")
     verbose = plan["verbose"]
-    expect_equal(verbose, 0, f"With verbose={verbose} in the RunConfig, Tune prints while it runs.")
+    expect_equal(
+        verbose, 0, f"The RunConfig has verbose={verbose}, set by you or by default, so Tune prints while it runs."
+    )
 
 
 def _judge_settings(plan: given.Plan, wanted: list[str]) -> None:
@@ -180,7 +182,7 @@ def _judge_settings(plan: given.Plan, wanted: list[str]) -> None:
     expect_equal(
         [metric, mode],
         wanted,
-        f"The TuneConfig has metric={metric!r}, mode={mode!r}. `metric` names the entry of the reports to compare, and `mode` says whether its highest or lowest value is best.",
+        f"The TuneConfig has metric={metric!r}, mode={mode!r}. `metric` names the entry of the reports to compare (a nested entry by its whole path, with slashes), and `mode` says whether its highest or lowest value is best.",
     )
 
 

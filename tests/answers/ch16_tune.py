@@ -128,7 +128,7 @@ def only_the_number_of_epochs_goes_on(config, data):
         report(network, {"epoch": network.epochs, **network.test(*data["choose"])})
 
 
-@rejects("objective")
+@rejects("objective", says="In epoch 1,")
 def tests_on_what_it_trained_with(config, data):
     after_each_epoch(config, data, lambda network: report(network, metrics_of(network, data, of="train")))
 
@@ -212,7 +212,7 @@ def a_new_process_for_each_trial(trainable, space, cpus, folder, scheduler=None,
     return made(trainable, grid_of(space), cpus, folder, scheduler, callbacks, reuse=False)
 
 
-@rejects("tuner", says="verbose=1")
+@rejects("tuner", says="verbose=1, set by you or by default")
 def prints_its_tables(trainable, space, cpus, folder, scheduler=None, callbacks=None):
     return made(trainable, grid_of(space), cpus, folder, scheduler, callbacks, verbose=None)
 
@@ -501,7 +501,7 @@ def a_list_without_grid_search(config, rates, iterations, folder, callbacks=None
     return ppo_tuner(config.env_runners(num_env_runners=0).training(lr=rates), iterations, folder, callbacks)
 
 
-@rejects("tune_ppo", says="metric='episode_return_mean'")
+@rejects("tune_ppo", says="by its whole path")
 def the_short_name_of_the_return(config, rates, iterations, folder, callbacks=None):
     config.env_runners(num_env_runners=0).training(lr=tune.grid_search(rates))
     return ppo_tuner(config, iterations, folder, callbacks, metric="episode_return_mean")
