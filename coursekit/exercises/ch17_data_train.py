@@ -29,7 +29,11 @@ def Standardise(answer: Answer, rng: Generator) -> None:
         batch = _batch(rng, size)
         with answer.case(f"made from 50 images; a batch of {size}"):
             seen = answer.probe(given.standardise, images, batch)
-            expect(seen["is_dict"], f"`__call__` returned a {seen['kind']}; it should return a dict with all columns.")
+            kind = seen["kind"]
+            expect(
+                seen["is_dict"],
+                f"`__call__` returned an object of type {kind}; it should return a dict with all columns.",
+            )
             _judge_batch(seen["columns"], batch, images, dead)
 
 
@@ -92,7 +96,7 @@ def _expect_formula(image: np.ndarray, wanted: np.ndarray, of_the_batch: np.ndar
     expect_close(
         image,
         wanted,
-        f"A pixel came back as {got:.3f}. Its mean and its deviation in the 50 images make it {want:.3f}.",
+        f"A pixel came back as {got:.3f}. The mean and the deviation of this one pixel in the 50 images make it {want:.3f}.",
         rtol=0.015,  # `numpy.std` divides by N, `torch.std` and pandas by N - 1: both are right
         atol=1e-3,
         mistakes={"The pixels are standardized with the mean and the deviation of the batch itself.": of_the_batch},
@@ -100,11 +104,12 @@ def _expect_formula(image: np.ndarray, wanted: np.ndarray, of_the_batch: np.ndar
 
 
 def _expect_centered(pixels: np.ndarray, wanted: np.ndarray, dead: np.ndarray) -> None:
-    constant = sorted(dead.tolist())
+    row, column = np.unravel_index(abs(pixels - wanted).argmax(), pixels.shape)
+    number, got, want = int(dead[column]), pixels[row, column].item() + 0.0, wanted[row, column].item()
     expect_close(
         pixels,
         wanted,
-        f"The pixels {constant} are the same in all training images, so only their mean should be subtracted.",
+        f"Pixel {number} is the same in all training images, and in this batch, it came back as {got:.4g}. With nothing but its mean subtracted, it's {want:.4g}.",
         rtol=1e-3,
         atol=1e-3,
     )
@@ -373,7 +378,7 @@ def resume(answer: Answer, rng: Generator) -> None:
     killed, step = int(rng.integers(2)), int(rng.integers(7, 9))
     with answer.case(f"two workers, 4 epochs of 3 steps; worker {killed} was killed after step {step}, in epoch 2"):
         attempts = answer.probe(given.train_with_a_death, rows, config, (killed, step))
-        _judge_training(_judge_restart(attempts), rows, config, resumed=2)
+        _judge_training(_judge_restart(attempts, list(range(config["epochs"]))), rows, config, resumed=2)
         saved, epochs = attempts[-1]["saved"], config["epochs"]
         expect(
             saved == epochs,
@@ -381,7 +386,7 @@ def resume(answer: Answer, rng: Generator) -> None:
         )
 
 
-def _judge_restart(attempts: list[given.Attempt]) -> given.Pair:
+def _judge_restart(attempts: list[given.Attempt], wanted: list[int]) -> given.Pair:
     """Return the epochs of each worker, up to the checkpoint and from there on; the second attempt must begin where it says."""
     _judge_end(attempts[:1])
     _expect_checkpoint(attempts)
@@ -401,6 +406,12 @@ def _judge_restart(attempts: list[given.Attempt]) -> given.Pair:
         expect(
             apart < 1e-5,
             f"After the restart, a weight of worker {rank} was {apart:.2g} away from its value at the last report before the restart.",
+        )
+        earlier, later = ([epoch["report"].get("epoch") for epoch in part] for part in (before[rank], epochs))
+        expect_equal(
+            earlier + later,
+            wanted,
+            f"Worker {rank} reported the epochs {earlier} before the restart, and {later} after it. The two lists together should be {wanted}, with each epoch once.",
         )
     return before[0] + after[0], before[1] + after[1]
 

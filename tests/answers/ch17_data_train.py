@@ -67,7 +67,7 @@ class DividesByZero:
         return {**batch, "image": (batch["image"] - self.mean) / self.std}
 
 
-@rejects("Standardise")
+@rejects("Standardise", says="of this one pixel")
 class OneMeanForAllPixels(KeepsWhatItNeeds):
     def __init__(self, images):
         self.mean, self.std = images.mean(), images.std()
@@ -81,7 +81,7 @@ class WritesIntoTheBatch(KeepsWhatItNeeds):
         return batch
 
 
-@rejects("Standardise", says="returned a ndarray")
+@rejects("Standardise", says="of type ndarray")
 class ReturnsAnArray(KeepsWhatItNeeds):
     def __call__(self, batch):
         return super().__call__(batch)["image"]
@@ -105,7 +105,7 @@ class AddsALittleToTheDeviation(KeepsWhatItNeeds):
         self.mean, self.std = images.mean(0), images.std(0) + 1e-6
 
 
-@rejects("Standardise")
+@rejects("Standardise", says="came back as 0.")
 class SetsConstantPixelsToZero(KeepsWhatItNeeds):
     def __init__(self, images):
         super().__init__(images)
@@ -511,12 +511,12 @@ def forgets_the_weights(config):
     last(config, keeps=("optimizer",))
 
 
-@rejects("resume")
+@rejects("resume", says="and [0, 1, 2, 3] after it")
 def begins_again_at_epoch_0(config):
     last(config, shift=None)
 
 
-@rejects("resume")
+@rejects("resume", says="and [1, 2, 3] after it")
 def repeats_the_saved_epoch(config):
     last(config, shift=0)
 
