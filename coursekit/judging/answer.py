@@ -7,7 +7,6 @@ same bytes in both places, so types, copies and mutation behave alike.
 import contextlib
 import inspect
 import reprlib
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -15,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 import numpy as np
 
 from coursekit.judging import form, wire
-from coursekit.judging.failure import STUB_TEXT, describe
+from coursekit.judging.failure import STUB_TEXT, describe, read_the_rest
 from coursekit.judging.result import Curve
 
 T = TypeVar("T")
@@ -183,10 +182,7 @@ def serve(answers: Mapping[str, object], name: str, request: bytes) -> bytes:
     except HandedOver as error:
         return wire.encode({"raised": {"kind": NOT_CALLABLE, "message": str(error)}})
     except (Exception, SystemExit) as error:  # the learner's code may raise whatever it likes
-        if "ray" in sys.modules:
-            from coursekit.ray_bridge.quiet import read_the_rest
-
-            read_the_rest(error)
+        read_the_rest(error)
         return wire.encode({"raised": describe(error)})
 
 

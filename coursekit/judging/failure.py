@@ -1,6 +1,8 @@
 """What went wrong in a learner's code, as plain data: the exception, its message, and the line to look at."""
 
+import contextlib
 import re
+import sys
 import traceback
 from typing import Any
 
@@ -34,6 +36,27 @@ def describe_safely(error: BaseException) -> Any:
         return wire.copy(describe(error))
     except BaseException:
         return {"kind": type(error).__name__, "message": "(its message cannot be shown)", "where": "", "todo": False}
+
+
+def read_the_rest(error: BaseException) -> None:
+    """Read what else the code that raised had launched: `ray.get` of a list reads up to the first error, and Ray reports the others.
+
+    What takes longer than a second is left alone.
+    """
+    if "ray" not in sys.modules:
+        return
+    import ray
+
+    kept = [value for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()]
+    lists = [value if type(value) in (list, tuple, set, dict) else [value] for value in kept]
+    refs = list({each for values in lists for each in values if type(each) is ray.ObjectRef})
+    ready = []
+    with contextlib.suppress(Exception):  # Ray may have ended
+        if refs and ray.is_initialized():
+            ready, _ = ray.wait(refs, num_returns=len(refs), timeout=1, fetch_local=False)
+    for ref in ready:
+        with contextlib.suppress(Exception):
+            ray.get(ref, timeout=1)
 
 
 def _shorten(message: str, limit: int = 600) -> str:

@@ -6,11 +6,9 @@ line does, and a worker's line arrives in whatever cell is running by then.
 A cluster also gets more time to start than Ray gives it, for laptops that are busy.
 """
 
-import contextlib
 import logging
 import os
 import re
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -73,23 +71,6 @@ def quiet() -> None:
     patches.replace(private.worker, "connect", patches.silent)
     patches.replace(private.services, "get_node", patches.patient)
     patches.change_commands("whole lines", _with_whole_lines)
-
-
-def read_the_rest(error: BaseException) -> None:
-    """Read what else the code that raised had launched: `ray.get` of a list reads up to the first error, and Ray reports the others.
-
-    What takes longer than a second is left alone.
-    """
-    import ray
-
-    kept = [value for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()]
-    lists = [value if isinstance(value, list | tuple | set | dict) else [value] for value in kept]
-    refs = list({each for values in lists for each in values if isinstance(each, ray.ObjectRef)})
-    if refs and ray.is_initialized():
-        ready, _ = ray.wait(refs, num_returns=len(refs), timeout=1, fetch_local=False)
-        for ref in ready:
-            with contextlib.suppress(Exception):
-                ray.get(ref)
 
 
 def _with_whole_lines(command: list[str], kind: str) -> list[str]:
