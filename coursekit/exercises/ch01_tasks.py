@@ -129,6 +129,7 @@ def _expect_tasks(tasks: list[dict], inputs: int, size: int) -> None:
 )
 def first_k(answer: Answer, rng: Generator) -> None:
     """Let `ray.wait` return one reference at a time: a loop that is faster than the tasks gets them in the order in which they end."""
+    # Long: the tasks, the wait, the results and their order, and the call that nobody needs each have a message.
     xs, order = _four_and_their_ends(rng)
     with answer.case(f"four calls with the inputs {xs}, which end in the order {order}; k is 3"):
         seen = answer.probe(given.finish_in_order, order, 3)
@@ -243,6 +244,7 @@ def _expect_squares(got: list, xs: list[int]) -> None:
 )
 def tree_sum(answer: Answer, rng: Generator) -> None:
     """Add neighbors in rounds: the additions of one round don't need one another, so they can run in parallel."""
+    # Long: what came back and when, what `add` received, the total, and the rounds each have a message.
     for count in (1, 5, int(rng.integers(33, 39))):  # the fewest; odd; many, so that a few chains show
         numbers = rng.integers(1, 100, size=count).tolist()
         seen = answer.probe(given.sum_of_tree, numbers)
