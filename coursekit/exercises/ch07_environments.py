@@ -317,8 +317,8 @@ def _expect_balance(answer: Answer, env: gymnasium.Env, episode: int, seed: int)
         angle, position = np.degrees(obs[2]), obs[0]
         expect(
             not terminated,
-            f"From start {episode} of 20 (seed {seed}), the episode lasted {step} steps. "
-            f"It ended with the pole at {angle:.0f}° and the cart at {position:.1f}.",
+            f"From start {episode} of 20 (seed {seed}), the episode ended after {step} of the 200 steps, "
+            f"with the pole at {angle:.0f}° and the cart at {position:.1f}.",
         )
 
 
@@ -382,15 +382,15 @@ def _expect_transitions(rows: list, wanted: list, seed: int) -> None:
     expect({row[0][0] for row in rows} <= seeds, "Reset the environments once, at the start, with the seed.")
     resets = sum(row[3][1] != row[0][1] for row in rows)
     expect(resets == 0, f"Of your {count} transitions, {resets} lead from one episode to the next.")
-    happened, earned = len(wanted), sum(want[2] != 0 for want in wanted)
+    due, earned = len(wanted), sum(want[2] != 0 for want in wanted)
     zeros = sum(row[2] == 0 for row in rows)
     expect(
         zeros or count != earned,
-        f"{happened} transitions really happened, and you have {count}: those with reward 0 are missing, but real steps can earn 0.",
+        f"You returned {count} transitions instead of {due}: those with reward 0 are missing, but a step of an episode can earn 0.",
     )
     expect(
-        count == happened,
-        f"{happened} transitions really happened, but you have {count}. That's for all of the `steps` frames, with environments that reset themselves.",
+        count == due,
+        f"You returned {count} transitions instead of {due}, the number in `steps` frames of environments that reset themselves.",
     )
     for row, want in zip(sorted(rows, key=itemgetter(0)), sorted(wanted, key=itemgetter(0)), strict=True):
         _expect_transition(row, want, seed)

@@ -211,7 +211,9 @@ def play(rollout: Callable, part: dict, both_flags: bool, seed: int) -> Played:
 def cartpole_takes(policy: Callable, obs: np.ndarray) -> tuple[bool, str]:
     """Return whether CartPole takes the policy's action as it is, and what the action is."""
     action = policy(obs)
-    return bool(gymnasium.spaces.Discrete(2).contains(action)), f"{action!r:.60}, of type {type(action).__name__}"
+    kind = type(action)
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    return bool(gymnasium.spaces.Discrete(2).contains(action)), f"{action!r:.60}, of type {name}"
 
 
 def play_together(vector_rollout: Callable, scripts: list[list[dict]], steps: int, seed: int) -> Any:

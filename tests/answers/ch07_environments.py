@@ -491,7 +491,7 @@ def a_truth_value_of_python(obs):
     return bool(obs[2] + obs[3] > 0)  # CartPole takes it: True is an integer
 
 
-@rejects("cartpole_policy", says="of type bool")
+@rejects("cartpole_policy", says="of type numpy.bool")
 def a_truth_value(obs):
     return obs[2] + obs[3] > 0  # CartPole's own `step` refuses NumPy's
 
