@@ -18,7 +18,8 @@ def _expect_not_held(held: int) -> None:
     expect(
         held == 0,
         "After your function returned, a reference to the array or a view of it still existed, so Ray can't free it. Pass the "
-        "reference to the task as an argument, and store it nowhere else: a closure that uses it holds it for good.",
+        "reference to tasks as an argument, and store neither it nor a view anywhere else: a closure that uses the reference "
+        "holds it for good.",
     )
 
 
@@ -71,7 +72,7 @@ def _expect_one_copy(copies: float, xs: list[int], tasks: int) -> None:
     )
     expect(
         copies < 1.5,
-        f"Your {calls} tasks put {copies:.0f} copies of the array into the store, and one is enough for all of them.",
+        f"For {calls} tasks, your code put {copies:.0f} copies of the array into the store, and one is enough for all of them.",
     )
 
 
@@ -101,9 +102,10 @@ def column_sums(answer: Answer, rng: Generator) -> None:
     _expect_sums(found["sums"], matrix, blocks)
     _expect_no_copy(found, matrix.nbytes / MB)
     _expect_not_held(found["kept"])
+    height = len(matrix)
     expect(
         not found["all_rows"],
-        "A task passed `add_rows` every row of the matrix, or some columns of every row. Each task has rows of its own.",
+        f"A task passed `add_rows` an array with all {height} rows of the matrix. Each task has rows of its own, with all of their columns.",
     )
     expect(
         found["met"],
@@ -278,7 +280,7 @@ def read_once(answer: Answer, rng: Generator) -> None:
         found["results"], want, "Return one list for each function, with one result for each block, in order.", 1e-9
     )
     _expect_few_in_use(found)
-    _expect_each_read_once(found, len(want))
+    _expect_each_read_once(found)
 
 
 def _expect_full_store(found: given.Read) -> None:
@@ -309,11 +311,11 @@ def _expect_few_in_use(found: given.Read) -> None:
     )
 
 
-def _expect_each_read_once(found: given.Read, functions: int) -> None:
+def _expect_each_read_once(found: given.Read) -> None:
     expect(
         found["restored"] <= 34,
-        f"24 blocks were on disk, and for {functions} functions, Ray had to restore one {found['restored']} times. Do everything "
-        "with a block before you get the next.",
+        f"Ray restored blocks from disk {found['restored']} times, and there are only 24 of them. Do everything with a block "
+        "before you get the next.",
     )
 
 

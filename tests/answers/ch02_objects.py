@@ -57,7 +57,7 @@ def carries_the_reference_inside_the_function(function, array, xs):
     return ray.get([task.remote(x) for x in xs])
 
 
-@rejects("share_once", says="store it nowhere else")
+@rejects("share_once", says="store neither it nor a view anywhere else")
 def stores_the_reference(function, array, xs):
     KEPT[:] = [ray.put(array)]
     return ray.get([ray.remote(function).remote(KEPT[0], x) for x in xs])
@@ -129,7 +129,7 @@ def carries_a_view_of_the_matrix_inside(add_rows, ref, blocks):
     return sum(ray.get([add.remote(i) for i in range(blocks)]))
 
 
-@rejects("column_sums", says="rows of its own")
+@rejects("column_sums", says="rows of its own, with all of their columns")
 def cuts_the_columns(add_rows, ref, blocks):
     add = ray.remote(lambda matrix, i: add_rows(np.array_split(matrix, blocks, axis=1)[i]))
     return np.concatenate(ray.get([add.remote(ref, i) for i in range(blocks)]))
@@ -394,7 +394,7 @@ def copies_the_blocks(functions, refs):
     return [[function(block) for block in blocks] for function in functions]
 
 
-@rejects("read_once", says="had to restore one 4")
+@rejects("read_once", says="from disk 4")
 def two_functions_in_each_pass(functions, refs):
     passes = [
         [[function(block) for function in pair] for block in map(ray.get, refs)]
