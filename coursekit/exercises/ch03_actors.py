@@ -232,7 +232,7 @@ def _judge_scores(got: Any, want: dict) -> None:
     expect(isinstance(got, dict), "`tournament` must return a dict with the score of each seed.")
     expect(
         got,
-        "The dict came back empty. A game that writes into a dict of this process changes only the copy in its worker.",
+        "The dict came back empty. A game that writes into a dict of your notebook's process changes only the copy in its worker.",
     )
     missing, odd = (sorted(these, key=str) for these in (want.keys() - got.keys(), got.keys() - want.keys()))
     expect(not missing, f"The dict has no score for the seeds {missing}.")
@@ -306,7 +306,8 @@ def _judge_small_batch(answer: Answer, few: list[int], size: int) -> None:
 def _own_answers(got: list, xs: list[int]) -> list[tuple[float, float, float]]:
     """Return what the model said to each caller, which must be of its own x."""
     odd = [one for one in got if not (isinstance(one, list | tuple) and len(one) == 3)]
-    expect(not odd, f"A caller got {odd[:1]}, which isn't one of the model's answers.")
+    first = odd[0] if odd else None
+    expect(not odd, f"A caller got {first!r:.80}, which isn't one of the model's answers.")
     answers: list[tuple[float, float, float]] = expect_type(got, list[tuple[float, float, float]], "the answers")
     expect_equal(
         [square for square, *_ in answers], [x * x for x in xs], "Not every caller got the answer to its own input."
@@ -395,7 +396,7 @@ def _judge_marks(moved: np.ndarray, steps: int) -> None:
     expect_close(
         arrived,
         [steps] * len(arrived),
-        f"Each worker computes {steps} gradients, and each moves the weights by -`rate` times the gradient. The check counts {arrived} such moves, worker by worker.",
+        f"Each worker computes {steps} gradients, and each gradient must move the weights by -`rate` times itself. The weights that you returned have moved by -`rate` times {arrived} gradients of the first, second, and third worker.",
     )
     expect(
         not stale.any(),
