@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import time
@@ -177,9 +178,13 @@ def second_node(num_cpus: int = 2) -> Iterator[Any]:
 
 
 class Fetched(TypedDict):
-    """What `survivors` returned, how often each x was called, how often in this process, and whether those that wait met."""
+    """What `survivors` returned, how often each x was called, how often in this process, and whether those that wait met.
+
+    `raised` is the name of a call's error that `survivors` raised instead of returning, "" for none.
+    """
 
     returned: Any
+    raised: str
     calls: dict[int, int]
     here: int
     met: bool
@@ -202,15 +207,30 @@ def fetch_all(survivors: Callable, plan: dict[int, str]) -> Fetched:
         if act == "ValueError":
             raise ValueError(f"no value for {x}")
         if act == "KeyError":
-            raise KeyError(x)
+            raise KeyError(f"no key for {x}")
         if act == "meets" and not here and _all_here(point, x, guests):
             diary.write("met")
         return {"None": None, "0": 0}.get(act, x * x)
 
-    returned = survivors(call, list(plan))
+    returned, raised = None, ""
+    try:
+        returned = survivors(call, list(plan))
+    except Exception as error:
+        raised = _failure_of_a_call(error)
+        if not raised and not diary.count("here"):
+            raise
     calls = {x: diary.count(f"call {x}") for x in plan}
     met = diary.count("met") == len(guests)
-    return {"returned": returned, "calls": calls, "here": diary.count("here"), "met": met}
+    return {"returned": returned, "raised": raised, "calls": calls, "here": diary.count("here"), "met": met}
+
+
+def _failure_of_a_call(error: Exception) -> str:
+    """Return the name of the error with which a call in `fetch_all` failed, "" where the learner's own code raised it."""
+    import ray
+
+    shown = getattr(error, "cause", None) or error  # Ray's wrapper is taken off
+    died = type(error) is ray.exceptions.WorkerCrashedError
+    return type(shown).__name__ if died or re.search(r"no (value|key) for \d", str(shown)) else ""
 
 
 def _all_here(point: str, me: int, guests: list[int]) -> bool:

@@ -74,7 +74,7 @@ def an_actor_that_is_killed(function, x, attempts, seconds):
     raise last
 
 
-@rejects("survivors")
+@rejects("survivors", says="One of the calls failed with KeyError")
 def the_first_failure_sinks_all(function, xs):
     task = ray.remote(function).options(max_retries=0)
     return dict(zip(xs, ray.get([task.remote(x) for x in xs]), strict=True)), {}
@@ -116,7 +116,7 @@ def keeps_the_text_of_the_error(function, xs):
     return results, errors
 
 
-@rejects("survivors")
+@rejects("survivors", says="One of the calls failed with WorkerCrashedError")
 def forgets_that_processes_die(function, xs):
     task, results, errors = ray.remote(function).options(max_retries=0), {}, {}
     for x, ref in [(x, task.remote(x)) for x in xs]:
@@ -160,7 +160,7 @@ def one_after_the_other(function, xs):
     return results, errors
 
 
-@rejects("survivors")
+@rejects("survivors", says="in your notebook's process")
 def calls_it_here(function, xs):
     results, errors = {}, {}
     for x in xs:
