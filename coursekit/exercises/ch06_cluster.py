@@ -65,11 +65,11 @@ def _command_lines(rng: Generator) -> dict[str, list[str]]:
 
 
 def _broken_nodes(rng: Generator) -> list[tuple[bool, list[str]]]:
-    """Return nodes, each as whether it is a head, and what it lacks; in random order."""
+    """Return nodes, each as whether it is a head, and what it lacks; in random order, after heads with one sign of a head left."""
+    heads = [(True, [part for part in HEAD_ONLY if part != left]) for left in HEAD_ONLY]
     nodes = [(True, [part]) for part in (*HEAD_ONLY, *EVERY_NODE)] + [(False, [part]) for part in EVERY_NODE]
-    nodes += [(True, [part for part in HEAD_ONLY if part != left]) for left in HEAD_ONLY]  # one sign of a head is left
     nodes += [(True, []), (False, []), (False, list(EVERY_NODE))]
-    return [nodes[place] for place in rng.permutation(len(nodes))]
+    return [some[place] for some in (heads, nodes) for place in rng.permutation(len(some))]
 
 
 def _missing(processes: list[list[str]]) -> list[str]:
@@ -82,7 +82,7 @@ def _missing(processes: list[list[str]]) -> list[str]:
 
 def _short(words: list[str]) -> str:
     text = " ".join(words)
-    return text if len(text) < 160 else f"{text[:100]} … {text[-40:]}"
+    return text if len(text) < 180 else f"{text[:120]} … {text[-40:]}"
 
 
 @exercise(
@@ -124,14 +124,14 @@ def _judge_node(got: object, lacks: list[str], node: dict[str, list[str]]) -> No
     lost, listed = [part for part in lacks if part not in names], sorted(names)
     sign = next((_short(node[part]) for part in HEAD_ONLY if part in node), "")
     decoy = next((_short(node[RESEMBLES[part]]) for part in lost if RESEMBLES[part] in node), "")
+    heads = set(lacks) & set(HEAD_ONLY)
     expect(
-        not (set(lost) & set(HEAD_ONLY)),
-        f"Your list is {listed}, which leaves out a part that the node lacks. It's a head node, because it runs this process: {sign}\n"
-        f"And this process only looks similar to a part that's missing: {decoy}",
+        len(heads) < 2 or heads & set(names),
+        f"Your list is {listed}, which leaves out parts that the node lacks. It's a head node, because it runs this process: {sign}",
     )
     expect(
         not decoy,
-        f"Your list is {listed}, which leaves out a part that the node lacks. This process only looks similar to it: {decoy}",
+        f"Your list is {listed}, which leaves out a part that the node lacks. This process isn't that part: {decoy}",
     )
     expect(not lost, f"Your list is {listed}, which leaves out a part that the node lacks.")
 
@@ -175,19 +175,24 @@ def join_node(answer: Answer, rng: Generator) -> None:
     made = answer.probe(given.joining_command, "10.0.0.7:6379", "/etc/ray/token", cpus, resources)
     expect(
         not made["read"],
-        "`join_node` opened the token's file, but `token_file` is a path on the other machine. Pass the path on.",
+        "`join_node` looked for the token's file on this machine, but `token_file` is a path on the other one. Pass the path on.",
     )
     _judge_pair(made["returned"])
     command, variables = made["returned"]
-    _judge_command([command] if isinstance(command, str) else list(command))
+    expect(
+        not isinstance(command, str),
+        f"The command should be a list with a string for each word, but it's a single string: {command!r:.80}",
+    )
+    _judge_command(list(command))
     _judge_variables({str(name): str(value) for name, value in variables.items()})
     seen = answer.probe(given.join, cpus, resources)
     with answer.case(f"your command with cpus={cpus} and resources={resources}, run for real"):
         _judge_joined(seen, {"CPU": cpus, **resources})
 
 
-def _judge_pair(returned: object) -> None:
-    parts = returned if isinstance(returned, tuple | list) else (returned,)
+def _judge_pair(returned: Any) -> None:
+    listed = isinstance(returned, list) and len(returned) == 2 and isinstance(returned[1], dict)
+    parts: Any = returned if listed or isinstance(returned, tuple) else (returned,)
     pair = len(parts) == 2 and isinstance(parts[0], str | list | tuple) and isinstance(parts[1], dict)
     shape = ", ".join(type(part).__name__ for part in parts)
     expect(pair, f"`join_node` should return two things, a list of strings and a dictionary; it returned: {shape}.")
@@ -231,8 +236,10 @@ def _judge_joined(seen: given.Joined, wanted: dict[str, float]) -> None:
     expect(seen["running"], "The command exited by itself, and its node with it.")
     expect(not is_head, "The new node is a head node.")
     expect(state == "ALIVE", f"The new node is {state}.")
+    cpus, due = got.get("CPU"), wanted["CPU"]
+    expect_equal(cpus, due, f"The new node offers {cpus} CPUs, and `cpus` is {due}.")
     offered = {name: got.get(name) for name in wanted}
-    expect_equal(offered, wanted, f"The new node offers {offered}, which isn't what `cpus` and `resources` say.")
+    expect_equal(offered, wanted, f"The new node offers {offered}, and it should offer {wanted}.")
 
 
 def _stand_in(answer: Answer, rng: Generator, ends_as: str) -> tuple[given.Rehearsed, str]:

@@ -61,7 +61,7 @@ def looks_for_parts_of_words(processes):
     return sorted((EVERY_NODE | HEAD_ONLY if found & HEAD_ONLY else EVERY_NODE) - found)
 
 
-@rejects("what_is_missing", says="similar to it: /usr/bin/vim")
+@rejects("what_is_missing", says="isn't that part: /usr/bin/vim")
 def takes_an_editor_for_the_script_it_edits(processes):
     return _lacks(processes, part=_part_by_any_word)
 
@@ -126,12 +126,12 @@ def cpus_as_a_number(address, token_file, cpus, resources):
     return [*command, "--resources", json.dumps(resources)], _join(address, token_file, cpus, resources)[1]
 
 
-@rejects("join_node", says="two things")
+@rejects("join_node", says="it returned: list.")
 def the_command_alone(address, token_file, cpus, resources):
     return _join(address, token_file, cpus, resources)[0]
 
 
-@rejects("join_node", says="new node offers")
+@rejects("join_node", says="and `cpus` is")
 def forgets_the_cpus(address, token_file, cpus, resources):
     command, variables = _join(address, token_file, cpus, resources)
     return [word for word in command if not word.startswith("--num-cpus")], variables
@@ -387,7 +387,7 @@ def looks_in_the_folder_and_on_the_internet(package, version, folder):
     return {"pip": {"packages": [f"{package}=={version}"], "pip_install_options": ["--find-links", folder]}}
 
 
-@rejects("join_node", says="'ray' and 'start'")
+@rejects("join_node", says="a single string")
 def a_command_as_one_text(address, token_file, cpus, resources):
     command, variables = _join(address, token_file, cpus, resources)
     return " ".join(command), variables
