@@ -449,7 +449,7 @@ def dies_with_a_sampler(samplers, weights, steps, count, learn):
     asynchronous(samplers, weights, steps, count, learn, survive=False)
 
 
-@rejects("collect_async")
+@rejects("collect_async", says="from the sampler that had died")
 def sends_the_dead_off_again(samplers, weights, steps, count, learn):
     playing = {}
     for sampler in samplers:
