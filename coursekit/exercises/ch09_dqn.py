@@ -203,9 +203,9 @@ def _judge_flags(answer: Answer) -> None:
             [4.0, 1.0, 4.0, 1.0],
             f"Your targets for the four rows are {got}. Compare the parts: the reward, γ, the value of the action, and the two flags.",
             mistakes={
-                f"Your targets are {got}. Here `q_target` both chooses and evaluates the action.": [6.0, 1.0, 6.0, 1.0],
-                f"Your targets are {got}. Here `q_online` both chooses and evaluates the action.": [3.0, 1.0, 3.0, 1.0],
-                f"Your targets are {got}. Here `q_target` chooses, `q_online` evaluates.": [2.0, 1.0, 2.0, 1.0],
+                f"Your targets are {got}, as if `q_target` both chose and evaluated the action.": [6.0, 1.0, 6.0, 1.0],
+                f"Your targets are {got}, as if `q_online` both chose and evaluated the action.": [3.0, 1.0, 3.0, 1.0],
+                f"Your targets are {got}, as if `q_target` chose and `q_online` evaluated.": [2.0, 1.0, 2.0, 1.0],
                 f"Your targets are {got}. In the third row, only the time ran out.": [4.0, 1.0, 1.0, 1.0],
                 f"Your targets are {got}. In the second and fourth rows, the episode terminated.": [4.0, 4.0, 4.0, 4.0],
                 "These targets would be right for γ = 0.99, but `gamma` is 0.5 here.": [6.94, 1.0, 6.94, 1.0],
@@ -409,9 +409,15 @@ def _expect_reported(seen: given.Worked) -> None:
 def _expect_time_and_process(reports: list[tuple], seen: given.Worked) -> None:
     """Check what each report starts with: when it was made, and by which process."""
     began, ended = seen["clock"]
-    starts = [[when, process] for when, process, *_ in reports]
-    right = [began <= when <= ended and process == seen["process"] for when, process in starts]
-    expect(all(right), f"The reports start with {starts} instead of `time.time()` and `os.getpid()`.")
+    times, processes, process = [when for when, *_ in reports], [where for _, where, *_ in reports], seen["process"]
+    expect(
+        all(began <= when <= ended for when in times),
+        f"The reports start with {times}, which should be times in seconds since 1970. The worker ran from {began:.1f} to {ended:.1f}.",
+    )
+    expect(
+        processes == [process] * 3,
+        f"The reports name the processes {processes}, but the worker ran in process {process}.",
+    )
 
 
 def _expect_three(reports: list[Any]) -> list[tuple[float, int, Any, Any, list[float]]]:

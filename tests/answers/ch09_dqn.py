@@ -235,17 +235,17 @@ def looks_behind_every_end(rewards, terminated, truncated, q_online, q_target, g
     return rewards + gamma * future(q_online, q_target)
 
 
-@rejects("td_target", says="`q_target` both chooses and evaluates the action")
+@rejects("td_target", says="`q_target` both chose and evaluated the action")
 def plain_dqn(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * q_target.max(1) * ~terminated
 
 
-@rejects("td_target", says="`q_target` chooses, `q_online` evaluates")
+@rejects("td_target", says="`q_target` chose and `q_online` evaluated")
 def networks_swapped(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * future(q_target, q_online) * ~terminated
 
 
-@rejects("td_target", says="`q_online` both chooses and evaluates the action")
+@rejects("td_target", says="`q_online` both chose and evaluated the action")
 def without_a_target_network(rewards, terminated, truncated, q_online, q_target, gamma=0.99):
     return rewards + gamma * q_online.max(1) * ~terminated
 
@@ -567,7 +567,7 @@ def reports_only_the_score(*parts):
     worker(parts, report=lambda parts: lambda now, score, played: score)
 
 
-@rejects("work", says="instead of `time.time()` and `os.getpid()`")
+@rejects("work", says="times in seconds since 1970")
 def reports_a_timer(*parts):
     report = lambda now, score, played: (time.perf_counter(), os.getpid(), now["version"], score, played)  # noqa: E731
     worker(parts, report=lambda parts: report)
