@@ -2,25 +2,29 @@
 
 import json
 import os
-import tomllib
 from html import escape
 from pathlib import Path
 
+from babel import Locale
 from docutils import nodes
 from sphinx.application import Sphinx
 
-TEXTS = tomllib.loads((Path(__file__).parent / "texts.toml").read_text(encoding="utf-8"))
+HERE = Path(__file__).parent
+TEXTS = json.loads((HERE / "texts.json").read_text(encoding="utf-8"))
+LANGUAGES = sorted(folder.name for folder in HERE.parent.iterdir())  # all of them, in folders side by side
 REPOSITORY = os.environ.get("REPOSITORY", "").rstrip("/")  # https://github.com/OWNER/NAME
 
 project = html_title = TEXTS["title"]
 language = TEXTS["language"]
 extensions = ["myst_nb"]
-exclude_patterns = ["README.md", "exercises_list.md", "paths_list.md", "docs/**/_*"]
+exclude_patterns = ["README.md", "*_list.md", "docs/**/_*"]
 nb_execution_mode = "off"
 myst_enable_extensions = ["alert", "dollarmath", "amsmath"]
 myst_heading_anchors = 4
+myst_url_schemes = ["http", "https", "mailto", "en"]  # en: an English page, from one in another language
 html_theme = "sphinx_book_theme"
 html_static_path = ["static"]
+templates_path = ["templates"]
 html_css_files = ["katex/katex.min.css", "site.css"]
 html_js_files = [("katex/katex.min.js", {"defer": "defer"}), ("site.js", {"defer": "defer"})]
 html_math_renderer = "katex"
@@ -32,6 +36,7 @@ html_theme_options = {
     "use_download_button": True,
     "use_fullscreen_button": False,
     "navbar_persistent": [],
+    "article_header_end": ["languages.html", "article-header-buttons.html"],
     "footer_content_items": ["extra-footer.html"],
     "extra_footer": TEXTS["license"],
     "search_bar_text": TEXTS["search"],
@@ -81,7 +86,22 @@ def write_texts(app: Sphinx, error: Exception | None) -> None:
         (app.outdir / "_static/texts.js").write_text(f"const TEXTS = {json.dumps(texts)}\n", encoding="utf-8")
 
 
+def add_languages(
+    app: Sphinx, page: str, template: str, context: dict[str, object], doctree: nodes.document | None
+) -> None:
+    """Tell languages.html where the page is in each other language; one that lacks it has its home there."""
+    up, found = "../" * (page.count("/") + (language != "en")), []
+    for other in LANGUAGES:
+        folder = HERE.parent / other
+        has_page = page == "search" or any((folder / f"{page}{suffix}").exists() for suffix in (".md", ".ipynb"))
+        address = f"{up}{'' if other == 'en' else f'{other}/'}{page if has_page else 'index'}.html"
+        if other != language:
+            found.append((other, Locale(other).display_name, address))
+    context["other_languages"] = found
+
+
 def setup(app: Sphinx) -> None:
     """Have KaTeX, which the course ships, show the formulas, and the search show excerpts without a server."""
+    app.connect("html-page-context", add_languages)
     app.add_html_math_renderer("katex", (inline_math, None), (displayed_math, None))
     app.connect("build-finished", write_texts)

@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import nbformat
+import polib
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -24,10 +25,12 @@ from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from typer.testing import CliRunner
 
-from coursekit.author import build, recordings, site
+from coursekit.author import build, recordings, site, site_links, translation_files
 from coursekit.author.listings import PATHS
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import ROOT
+from coursekit.basics.translated_cells import MARK
+from coursekit.basics.translations import translated
 from coursekit.cli import app
 from coursekit.judging import quiz_text
 from coursekit.judging.exercise import Quiz, load
@@ -37,7 +40,7 @@ from tests.web_site import a_browser, built_site, make_site
 __all__ = ["a_browser", "built_site"]
 CHAPTER = "ch01_tasks"
 RECORDED = sorted((ROOT / "site/recorded").glob("*.json"))
-TEXTS = tomllib.loads((ROOT / "site/en/texts.toml").read_text(encoding="utf-8"))
+TEXTS, GERMAN = site.texts_in("en"), site.texts_in("de")
 PAGE_MB, RECORDED_MB = 1.5, 8.0  # the most that a page's HTML and pictures weigh, and all recordings together
 BUILD_SECONDS, OPEN_SECONDS = 90, 1.0  # the most that a build takes, and a page on the loopback
 PHONE = {"width": 390, "height": 844}
@@ -51,6 +54,15 @@ def course(tmp_path: Path) -> Path:
         (path,) = (ROOT / name).glob(f"{CHAPTER}.*")
         (tmp_path / name / path.name).write_bytes(path.read_bytes())
     return tmp_path
+
+
+def translate(course: Path, entries: dict[str, tuple[str, str]], language: str = "de") -> None:
+    """Have a language, in which these texts of the chapter are translated."""
+    file = polib.POFile()
+    file.extend(polib.POEntry(msgctxt=where, msgid=text, msgstr=said) for where, (text, said) in entries.items())
+    (course / f"locale/{language}").mkdir(parents=True, exist_ok=True)
+    file.save(str(course / f"locale/{language}/{CHAPTER}.po"))
+    translated.cache_clear()
 
 
 def text_of(cells: list) -> str:
@@ -193,16 +205,68 @@ def test_without_solutions_a_page_has_no_line_that_a_learner_would_have_to_write
     assert [line for line in lines if line in shown] == []
 
 
-def test_another_language_needs_a_folder_of_its_own_and_nothing_else(course):
-    for language in ("de", "en", "zh"):
-        (course / f"site/{language}").mkdir()
-        (course / f"site/{language}/texts.toml").touch()
+def test_another_language_needs_translations_and_nothing_else(course):
+    for language in ("de", "zh"):
+        translate(course, {}, language)
     assert list(site.places(course).values()) == [site.BUILT, site.BUILT / "de", site.BUILT / "zh"]
-    words = {key: f"[{key}]" for key in TEXTS}
+    words = {key: f"[{key}]" for key in TEXTS} | {"language": "en"}
     shown = text_of(site.page(CHAPTER, words, root=course).cells)
     assert all(words[key] in shown for key in ("recorded", "quiz", "answer", "after_you_tried"))
     assert not any(TEXTS[key] in shown for key in ("after_you_tried", "picture", "not_run_again"))
     assert f">{TEXTS['answer']}<" not in shown
+
+
+def test_a_german_page_has_german_text_and_the_same_code_outputs_and_keys():
+    english, german = (site.page(CHAPTER, texts) for texts in (TEXTS, GERMAN))
+    code = [
+        [(cell.id, cell.source, cell.outputs) for cell in page.cells if "outputs" in cell] for page in (english, german)
+    ]
+    assert code[0] == code[1] != []
+    said, keys = text_of(german.cells), re.compile(r'data-key="(\w)"')
+    assert keys.findall(said) == keys.findall(text_of(english.cells)) != []
+    assert said.startswith("# Kapitel 1 · Tasks")
+    assert f"({CHAPTER}-as_task)=\n**Aufgabe `as_task`** · 1 Punkt" in said
+    assert GERMAN["after_you_tried"] in said
+    assert "im selben Schleifendurchlauf" in said  # from a solution
+    assert MARK not in said
+    exercises = [("as_task", "1 Punkt", "5 Minuten"), ("parallel_map", "2 Punkte", "10 Minuten")]
+    assert site.exercises(german)[:2] == exercises
+
+
+def test_what_nobody_has_translated_yet_is_english_with_its_mark_and_a_chapter_without_translations_has_none(course):
+    translate(course, {"heading": ("Launch first, gather later", "Erst starten")})
+    page = site.page(CHAPTER, GERMAN, root=course)
+    assert page.metadata.text_language == "de"
+    said = text_of(page.cells)
+    assert "\n## Erst starten\n" in f"\n{said}"
+    assert f"c, a, b: the order in which the tasks end.{MARK}</label>" in said
+    translate(course, {})
+    page = site.page(CHAPTER, GERMAN, root=course)
+    assert page.metadata.text_language == "en"
+    assert MARK not in text_of(page.cells)
+
+
+def test_links_lead_to_translated_headings_and_to_the_english_where_there_is_no_translation(tmp_path):
+    pages = {
+        "index.md": "# Home\n\n```{toctree}\n:caption: Chapters\n\ndocs/*\n```\n",
+        "docs/a.md": "# A\n\n## One way\n\n[here](#one-way), [there](b.md), [deep](b.md#the-_end), [out](https://x.y#z)\n",
+        "docs/b.md": "# The `b`\n\n## The _end\n",
+    }
+    german = {
+        name: pages[name].replace("One way", "Ein Weg").replace("Home", "Start") for name in pages if "b" not in name
+    }
+    for language, texts in (("en", pages), ("de", german)):
+        for name, text in texts.items():
+            (tmp_path / language / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / language / name).write_text(text)
+    site_links.lead_on(tmp_path / "de", tmp_path / "en")
+    assert "\n\ndocs/a\nThe b (EN) <en:///docs/b.html>\n```" in (tmp_path / "de/index.md").read_text()
+    assert (tmp_path / "de/docs/a.md").read_text().splitlines()[-1] == (
+        "[here](#ein-weg), [there](en:///docs/b.html), [deep](en:///docs/b.html#the-end), [out](https://x.y#z)"
+    )
+    (built := tmp_path / "de/docs/a.html").write_text('<a class="reference external" href="en:///docs/b.html#x">')
+    site_links.lead_to_english(tmp_path / "de")
+    assert built.read_text() == '<a class="reference internal" href="../../docs/b.html#x">'
 
 
 def test_every_path_is_a_card_with_the_chapter_where_it_begins():
@@ -523,6 +587,42 @@ def test_a_reader_types_the_name_of_an_exercise_and_lands_in_its_chapter(opened,
     tab.keyboard.press("Enter")
     tab.locator(f'.bd-search-container a[href*="notebooks/{CHAPTER}.html"]').first.click()
     expect(tab.get_by_role("heading", level=1)).to_contain_text("Tasks")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("opened", ["on the web", "from a folder"])
+def test_each_page_leads_to_itself_in_the_other_language_whose_search_finds_its_words(opened, address, built, tab):
+    tab.goto(f"{address if opened == 'on the web' else built.as_uri()}/docs/glossary.html")
+    tab.get_by_role("link", name="Deutsch").click()
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("Glossar")
+    expect(tab.locator("html")).to_have_attribute("lang", "de")
+    tab.keyboard.press("Control+K")
+    tab.keyboard.type("Prozesspool")
+    tab.keyboard.press("Enter")
+    found = tab.locator(".bd-search-container section:visible", has=tab.get_by_role("heading", name="Kapitel"))
+    found.locator(f'a[href*="notebooks/{CHAPTER}.html"]').first.click()
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("Kapitel 1 · Tasks")
+    tab.get_by_role("link", name="English").click()
+    expect(tab.get_by_role("heading", level=1)).to_contain_text("Chapter 1 · Tasks")
+
+
+@pytest.mark.nightly
+def test_in_german_are_the_translated_chapters_and_the_map_leads_to_the_others_in_english(built, tab):
+    german = sorted(path.stem for path in (built / "de/notebooks").glob("*.html"))
+    assert german == [name for name in CHAPTERS if site.page(name, GERMAN).metadata.text_language == "de"]
+    tab.goto((built / "de/index.html").as_uri())
+    links = [link.get_attribute("href") for link in tab.locator(".learners-map:visible a").all()]
+    assert links == [f"{'' if name in german else '../'}notebooks/{name}.html" for name in CHAPTERS]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_a_page_says_how_much_of_each_chapter_is_translated(language, built, tab):
+    tab.goto((site.places()[language] / "translations.html").as_uri())
+    texts = site.texts_in(language)
+    assert tab.locator("td:nth-child(2)").all_inner_texts() == [
+        translation_files.said(state, texts["stale"]) for (state,) in translation_files.states().values()
+    ]
 
 
 @pytest.mark.nightly

@@ -192,8 +192,9 @@ def test_a_translators_comment_and_head_stay(course):
 def test_the_status_counts_what_changed_since_the_last_run(course):
     chapter = course / "chapters/ch00_start.py"
     chapter.write_text(chapter.read_text(encoding="utf-8").replace(PARAGRAPH, f"{PARAGRAPH} Really."), encoding="utf-8")
-    state = translation_files._state(course / "locale/de/ch00_start.po", translatable.texts("ch00_start", course))
-    assert state == "0%, 1 stale"
+    state = translation_files.state(course / "locale/de/ch00_start.po", translatable.texts("ch00_start", course))
+    assert state == (0, 1)
+    assert translation_files.said(state, "{percent} %, {stale} veraltet") == "0 %, 1 veraltet"
 
 
 def test_a_stale_block_carries_its_mark_and_code_does_not(course):

@@ -16,7 +16,6 @@ from coursekit.given import old_names
 from coursekit.judging import message_ids
 from coursekit.judging.exercise import AuthorError
 from coursekit.learner.learning_paths import PATHS
-from coursekit.learner.mistake_hints import ENTRY
 from coursekit.learner.workshop.ten_questions import all_ten
 
 MARKED = re.compile(
@@ -302,7 +301,7 @@ def hints_for_mistakes(root: Path, _: str) -> str:
     rows = [
         f"{int(path.stem[2:4])} | `{entry['exercise']}` | {_in_a_cell(entry['begins'])} | {_in_a_cell(entry['text'])}"
         for path in sorted(root.glob("coursekit/exercises/hints/ch*.md"))
-        for entry in ENTRY.finditer(path.read_text(encoding="utf-8"))
+        for entry in message_ids.MISTAKE_HINT.finditer(path.read_text(encoding="utf-8"))
     ]
     return _table(["chapter | exercise | how the message begins | the hint", "---|---|---|---", *rows])
 

@@ -11,16 +11,21 @@ from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.markdown_blocks import PLACEHOLDER, blocks, has_words
 from coursekit.basics.paths import ROOT
 from coursekit.basics.syntax import parse
-from coursekit.basics.translations import INTERFACE, context_of
+from coursekit.basics.translations import INTERFACE, Translations, context_of, place_of
 from coursekit.judging import message_ids, quiz_text
-from coursekit.learner.mistake_hints import ENTRY
 
 PAGES = "pages"
 LEARNERS_PAGES: tuple[str, ...] = (
     "README.md",
     *(f"docs/{name}.md" for name in ("setup", "glossary", "old_names", "capstone")),
 )
-LEARNERS_PAGES += ("docs/untaught.md", "docs/handout.md", "site/en/index.md", "site/en/exercises.md")
+LEARNERS_PAGES += (
+    "docs/untaught.md",
+    "docs/handout.md",
+    "site/en/index.md",
+    "site/en/exercises.md",
+    "site/en/translations.md",
+)
 # Whose sentences a learner reads; a sentence is found by its look until the program asks for its translation itself.
 SPEAKING: tuple[str, ...] = ("cli.py", "author/build.py", "basics/cards.py", "basics/progress_bar.py")
 SPEAKING += ("judging/result.py", "judging/expect.py", "learner/**/*.py", "machine/*.py")
@@ -62,14 +67,9 @@ def _chapter(name: str, root: Path) -> Iterator[Text]:
             yield from _markdown(cell.source, place_of(cell.metadata.get("tags", [])))
     yield from _checks(root / f"coursekit/exercises/{name}.py")
     hints = root / f"coursekit/exercises/hints/{name}.md"
-    for entry in ENTRY.finditer(hints.read_text(encoding="utf-8")) if hints.exists() else []:
+    for entry in message_ids.MISTAKE_HINT.finditer(hints.read_text(encoding="utf-8")) if hints.exists() else []:
         yield from _markdown(entry["text"].strip(), f"mistake {entry['exercise']}", entry["begins"])
     yield from _pictures(root, f"{name[:4]}_*.svg")
-
-
-def place_of(tags: list[str]) -> str:
-    """Return in which place the blocks of a cell stand: "notes", "solution", or "", the text itself."""
-    return next((tag for tag in tags if tag in ("notes", "solution")), "")
 
 
 def _markdown(source: str, place: str, note: str = "") -> Iterator[Text]:
@@ -118,6 +118,11 @@ def _pictures(root: Path, pattern: str) -> Iterator[Text]:
     for path in sorted(root.glob(f"img/{pattern}")):
         for found in PICTURE_TEXT.findall(path.read_text(encoding="utf-8")):
             yield Text(f"picture {path.stem}", found)
+
+
+def in_picture(svg: str, name: str, say: Translations) -> str:
+    """Return a diagram with its text translated."""
+    return PICTURE_TEXT.sub(lambda text: say(f"picture {name}", text[0]).text, svg)
 
 
 def _pages(root: Path) -> Iterator[Text]:

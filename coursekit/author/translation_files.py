@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import polib
-from rich.table import Table
 
 from coursekit.author.translatable import Text, names, texts
 from coursekit.basics.errors import CommandError
@@ -13,6 +13,9 @@ from coursekit.basics.files import write_whole
 from coursekit.basics.markdown_blocks import CODE, code_spans, formulas, link_targets, placeholders
 from coursekit.basics.paths import ROOT
 from coursekit.basics.translations import INTERFACE, SOURCE, languages
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 SIMILAR = 0.5  # of the words: from here on, a translation is offered for a changed text
 HEAD = {"MIME-Version": "1.0", "Content-Type": "text/plain; charset=UTF-8", "Content-Transfer-Encoding": "8bit"}
@@ -87,24 +90,48 @@ def _nearest(text: Text, left: list[polib.POEntry]) -> polib.POEntry | None:
     return max(found, key=lambda each: each[:2], default=(False, 0, None))[2]
 
 
-def status(root: Path = ROOT) -> Table:
-    """Return how much of each chapter is translated into each language, and how many of its texts have changed since."""
+class State(NamedTuple):
+    """How much of a chapter is translated, and how many of its texts have changed since they were."""
+
+    percent: int
+    stale: int
+
+
+def status(root: Path = ROOT) -> "Table":
+    """Return the states as a table for the terminal."""
+    from rich.table import Table
+
     table = Table("")
     for language in languages(root):
         table.add_column(language, justify="right")
-    for name in names(root):
-        entries = texts(name, root)
-        table.add_row(name, *(_state(root / f"locale/{language}/{name}.po", entries) for language in languages(root)))
+    for name, found in states(root).items():
+        table.add_row(name, *(said(state, "{percent}%, {stale} stale") for state in found))
     return table
 
 
-def _state(path: Path, entries: list[Text]) -> str:
+def states(root: Path = ROOT) -> dict[str, list[State | None]]:
+    """Return the state of each chapter, of the interface and of the pages in each language; None where nobody has begun."""
+    found = {}
+    for name in names(root):
+        entries = texts(name, root)
+        found[name] = [state(root / f"locale/{language}/{name}.po", entries) for language in languages(root)]
+    return found
+
+
+def state(path: Path, entries: list[Text]) -> State | None:
+    """Return the state of one file of translations, None if there is none."""
     if not path.exists():
-        return "–"
+        return None
     new = [entry for entry in merged(_read(path), entries, path.parent.name) if not entry.obsolete]
-    stale = sum(entry.fuzzy for entry in new)
     percent = 100 * sum(entry.translated() for entry in new) // max(1, len(new))
-    return f"{percent}%, {stale} stale" if stale else f"{percent}%"
+    return State(percent, sum(entry.fuzzy for entry in new))
+
+
+def said(found: State | None, with_stale: str) -> str:
+    """Return a state in words."""
+    if found is None:
+        return "–"
+    return with_stale.format_map(found._asdict()) if found.stale else f"{found.percent}%"
 
 
 def problems(path: Path) -> list[str]:

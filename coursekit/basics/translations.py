@@ -97,6 +97,11 @@ def context_of(block: Block, place: str = "") -> str:
     return place or block.kind
 
 
+def place_of(tags: list[str]) -> str:
+    """Return in which place the blocks of a cell stand: "notes", "solution", or "", the text itself."""
+    return next((tag for tag in tags if tag in ("notes", "solution")), "")
+
+
 @cache
 def translated(chapter: str, language: str, root: Path = ROOT) -> Translations:
     """Return the lookup for a chapter's texts and those of the interface; raises CommandError for an unknown language."""

@@ -9,6 +9,7 @@ import ast
 import base64
 import builtins
 import hashlib
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,11 @@ from types import FrameType, TracebackType
 
 from coursekit.basics.syntax import parse
 
+# An entry of hints/CHAPTER.md: what helps with a mistake, by its exercise and how its message begins.
+MISTAKE_HINT = re.compile(
+    r"^## (?P<exercise>\w+): (?P<begins>.+)\n(?P<text>((?!^##? )(.|\n))+?)```python\n(?P<code>(.|\n)+?)^```$",
+    re.MULTILINE,
+)
 # Where a call has its message, by the name of what is called.
 PLACES = {"expect": 1, "expect_equal": 2, "expect_close": 2, "Wrong": 0}
 FRAMEWORK = {

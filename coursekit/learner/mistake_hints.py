@@ -15,10 +15,6 @@ from coursekit.judging import message_ids
 from coursekit.judging.exercise import AuthorError, load
 
 EXERCISES = PACKAGE / "exercises"
-ENTRY = re.compile(
-    r"^## (?P<exercise>\w+): (?P<begins>.+)\n(?P<text>((?!^##? )(.|\n))+?)```python\n(?P<code>(.|\n)+?)^```$",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,7 @@ def mistake_hints(chapter: str) -> dict[tuple[str, str], MistakeHint]:
         (entry["exercise"], _message_id(chapter, entry["exercise"], entry["begins"])): MistakeHint(
             entry["text"].strip(), entry["code"]
         )
-        for entry in ENTRY.finditer(text)
+        for entry in message_ids.MISTAKE_HINT.finditer(text)
     }
     if len(found) != len(re.findall(r"^## ", text, re.MULTILINE)):
         raise AuthorError(

@@ -15,10 +15,11 @@ from coursekit.basics.cards import plural
 from coursekit.basics.cells import ANSWER, PREDICT
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
+from coursekit.basics.translated_cells import in_language
 from coursekit.basics.translations import SOURCE, existing_language, languages
 from coursekit.learner.overview import overview
 from coursekit.machine import copies
-from coursekit.machine.course_text import choose, chosen, in_language
+from coursekit.machine.course_text import choose, chosen
 from coursekit.machine.merge import Carried, Chapter, Merge, by_name, source_of
 
 RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook from Disk, then run it from the top."

@@ -1,0 +1,100 @@
+"""Links on a page in another language: to its own translated headings, and to the English pages of which it has no translation.
+
+While Sphinx works, an English page is named by ENGLISH and its path; `lead_to_english` replaces that when the pages are there.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import nbformat
+
+from coursekit.basics.markdown_blocks import blocks
+
+ENGLISH = "en:///"
+_LINK = re.compile(r"(?<=\]\()(?P<path>[^()\s#:]*)(?:#(?P<place>[^()\s]+))?(?=\))")
+_TOCTREE = re.compile(r"^```\{toctree\}\n(?:.*\n)*?```$", re.MULTILINE)
+_PAGES = (".md", ".ipynb")
+
+
+def lead_on(folder: Path, english: Path) -> None:
+    """Change the links on all pages in a folder, of which `english` has the originals and all those that are not translated."""
+    index = (folder / "index.md").read_text(encoding="utf-8")
+    index = _TOCTREE.sub(lambda tree: _entries(tree[0], folder, english), index)
+    (folder / "index.md").write_text(index, encoding="utf-8")
+    texts = {path.relative_to(english): _text(path) for path in english.rglob("*") if path.suffix in _PAGES}
+    places = {
+        page: dict(zip(_slugs(text), _slugs(_text(folder / page)), strict=True)) if (folder / page).exists() else {}
+        for page, text in texts.items()
+    }
+
+    def lead(page: Path) -> Callable[[re.Match[str]], str]:
+        def link(found: re.Match[str]) -> str:
+            target = page.parent / found["path"] if found["path"] else page
+            target = Path(os.path.normpath(target))
+            if target not in texts:
+                return found[0]
+            if (folder / target).exists():
+                place = places[target].get(found["place"], found["place"])
+                return f"{found['path']}#{place}" if found["place"] else found["path"]
+            place = f"#{id_of(found['place'])}" if found["place"] else ""
+            return f"{ENGLISH}{PurePosixPath(target.with_suffix('.html'))}{place}"
+
+        return link
+
+    for path in (path for path in folder.rglob("*") if path.suffix in _PAGES):
+        page = path.relative_to(folder)
+        if path.suffix == ".md":
+            path.write_text(_LINK.sub(lead(page), path.read_text(encoding="utf-8")), encoding="utf-8")
+            continue
+        notebook = nbformat.read(path, as_version=4)
+        for cell in notebook.cells:
+            if cell.cell_type == "markdown":
+                cell.source = _LINK.sub(lead(page), cell.source)
+        nbformat.write(notebook, path)
+
+
+def lead_to_english(built: Path) -> None:
+    """Replace ENGLISH in the pages that were built by the way to the folder above them."""
+    for path in built.rglob("*.html"):
+        up = "../" * len(path.relative_to(built).parts)
+        text = path.read_text(encoding="utf-8").replace(f'external" href="{ENGLISH}', f'internal" href="{up}')
+        path.write_text(text.replace(f'"{ENGLISH}', f'"{up}'), encoding="utf-8")
+
+
+def id_of(place: str) -> str:
+    """Return the id that Sphinx gives to a place of this name."""
+    return re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
+
+
+def _entries(tree: str, folder: Path, english: Path) -> str:
+    """Return a table of contents in which pages that the folder lacks are English, and say so."""
+    lines = []
+    for line in tree.splitlines():
+        if line[:1] in ("", ":", "`"):
+            lines.append(line)
+            continue
+        for path in sorted(path for suffix in _PAGES for path in english.glob(line + suffix)):
+            page = path.relative_to(english)
+            name = page.with_suffix("").as_posix()
+            is_here = (folder / page).exists()
+            lines.append(name if is_here else f"{_title(path)} (EN) <{ENGLISH}{name}.html>")
+    return "\n".join(lines)
+
+
+def _title(path: Path) -> str:
+    return next(line[2:] for line in _text(path).splitlines() if line.startswith("# ")).replace("`", "")
+
+
+def _text(path: Path) -> str:
+    if path.suffix == ".md":
+        return path.read_text(encoding="utf-8")
+    return "\n\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
+
+
+def _slugs(text: str) -> list[str]:
+    """Return the names by which a link reaches the headings of a text, as MyST and GitHub make them."""
+    headings = [re.sub(r"<[^>]+>", "", each.text).lower() for each in blocks(text) if each.first.startswith("#")]
+    slugs = [re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings]
+    return [f"{slug}-{times}" if (times := slugs[:place].count(slug)) else slug for place, slug in enumerate(slugs)]
