@@ -11,9 +11,10 @@ from coursekit.author import translatable, translation_files
 from coursekit.basics.errors import CommandError
 from coursekit.basics.markdown_blocks import blocks, rebuilt
 from coursekit.basics.paths import ROOT
-from coursekit.basics.translations import Shown, translated
+from coursekit.basics.translations import Shown, languages, translated
 from coursekit.cli import app
 from coursekit.judging import message_ids
+from tests.browser import chromium
 from tests.chapters import CHAPTERS
 
 PARAGRAPH = "Many processes can work as one program."
@@ -260,6 +261,52 @@ def test_no_translation_of_the_course_is_broken():
     files = sorted(ROOT.glob("locale/*/*.po"))
     assert files
     assert [line for file in files for line in translation_files.problems(file)] == []
+
+
+# Where the text of a diagram is: its own box, and that of the smallest frame around the English one. Each by left, top, right, bottom.
+DRAWN = """() => [...document.querySelectorAll("svg")].map(svg => {
+  const page = svg.getBoundingClientRect()
+  const place = each => {
+    const box = each.getBoundingClientRect()
+    return [box.left - page.left, box.top - page.top, box.right - page.left, box.bottom - page.top]
+  }
+  const frames = [...svg.querySelectorAll("rect")].map(place)
+  return { frames: [...frames, place(svg)], texts: [...svg.querySelectorAll("text")].map(each => [each.textContent, place(each)]) }
+})"""
+
+
+def is_inside(box: list[float], frame: list[float]) -> bool:
+    slack = (1, 4, 1, 4)  # a letter's box is higher than the letter
+    return all(sign * (frame[k] - box[k]) <= slack[k] for k, sign in enumerate((1, 1, -1, -1)))
+
+
+def touch(one: list[float], other: list[float]) -> bool:
+    return all(min(one[k + 2], other[k + 2]) - max(one[k], other[k]) > 2 for k in (0, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", languages())
+def test_in_a_translated_diagram_no_text_leaves_its_frame_or_runs_into_another(language):
+    of = {name[:4]: translated(name, language) for name in CHAPTERS} | {"lear": translated("pages", language)}
+    names = [path.stem for path in sorted((ROOT / "img").glob("*.svg")) if path.stem[:4] in of]
+    english = [(ROOT / f"img/{name}.svg").read_text(encoding="utf-8") for name in names]
+    other = [translatable.in_picture(svg, name, of[name[:4]]) for name, svg in zip(names, english, strict=True)]
+    assert other != english
+    with chromium() as browser:
+        tab = browser.new_page(viewport={"width": 1280, "height": 720})
+        tab.set_content("\n".join(english + other))
+        drawn = tab.evaluate(DRAWN)
+    found = []
+    for name, before, after in zip(names, drawn, drawn[len(names) :], strict=False):
+        for place, ((_, old), (text, new)) in enumerate(zip(before["texts"], after["texts"], strict=True)):
+            around = [frame for frame in before["frames"] if is_inside(old, frame)]
+            frame = min(around, key=lambda frame: (frame[2] - frame[0]) * (frame[3] - frame[1]))
+            if not is_inside(new, frame):
+                found.append(f"{name}: {text!r} leaves its frame")
+            for (_, old_next), (text_next, new_next) in zip(before["texts"][:place], after["texts"], strict=False):
+                if touch(new, new_next) and not touch(old, old_next):
+                    found.append(f"{name}: {text!r} runs into {text_next!r}")
+    assert found == []
 
 
 def test_an_unknown_language_or_chapter_is_refused_with_those_that_there_are(course):
