@@ -82,8 +82,8 @@ constraints: ## Write the exact versions of all packages for every Python (ARGS=
 	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --extra dev --no-annotate $(ARGS) pyproject.toml -o constraints.txt
 	@bash scripts/uv.sh $(BIN)/python pip compile --quiet --universal --python-version 3.11 --group site --no-annotate $(ARGS) -o site/requirements.txt
 
-slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks (RUN=1: with this machine's results; SHEET="A day": your run sheet)
-	@$(BIN)/coursekit slides $(name) $(if $(RUN),--run) $(if $(SHEET),--sheet "$(SHEET)")
+slides: setup ## Turn a chapter into slides that open offline: make slides name=ch01_tasks (RUN=1: with this machine's results; SHEET="A day": your run sheet; IN=de: in German)
+	@$(BIN)/coursekit slides $(name) $(if $(RUN),--run) $(if $(IN),--in $(IN)) $(if $(SHEET),--sheet "$(SHEET)")
 
 record: setup ## Run solved chapters in full mode, and keep their outputs for the site: make record name="ch01_tasks ch05_faults" (without a name: list those that have changed)
 	@$(BIN)/coursekit record $(name)

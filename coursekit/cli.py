@@ -276,6 +276,7 @@ def slides(
     sheet: Annotated[
         str, Option(help="The beginning of your run sheet's title. Default: the chapter's own run sheet.")
     ] = "",
+    language: Annotated[str, Option("--in", help="The language of text and notes: de, or en.")] = "en",
 ) -> None:
     """Turn a chapter into slides with speaker notes: one HTML file that opens offline."""
     from coursekit.author.slides import write_slides
@@ -284,7 +285,7 @@ def slides(
     from coursekit.room.run_sheet import lines, own_sheet
 
     plan = lines(minutes_of(existing_chapter(name)), sheet or own_sheet(name))
-    path = write_slides(name, run=run, plan=plan).relative_to(ROOT)
+    path = write_slides(name, run=run, plan=plan, language=language).relative_to(ROOT)
     print(f"wrote {path} (open it in a browser; the S key shows the speaker notes)")
 
 

@@ -1,5 +1,6 @@
 """Slides: one file that needs no network, with the speaker notes and without the answers."""
 
+import base64
 import re
 from pathlib import Path
 
@@ -78,6 +79,30 @@ def test_the_speaker_has_the_answers_the_minutes_and_the_plan():
     plans = [note for note in notes if note.startswith("**The plan**")]
     assert "**The plan**\n\n- **0:35 · launch** Ask.\n- 1:40 · batches" in plans  # in the section of that name
     assert "- 0:35 · launch\n- **1:40 · batches**" in plans[-1]
+
+
+def test_german_slides_are_those_of_the_english_with_german_text_notes_and_pictures():
+    plan = [("0:35 · launch", ("Launch first, gather later",), "Ask."), ("1:40 · batches", ("batched",), "")]
+    english, german = (deck("ch01_tasks", plan=plan, language=language) for language in ("en", "de"))
+    kinds = [[(cell.cell_type, cell.metadata.get("slideshow")) for cell in each.cells] for each in (english, german)]
+    assert kinds[0] == kinds[1]
+    notes = [cell.source for cell in german.cells if "notes" in cell.metadata.get("tags", [])]
+    assert any("10 Minuten für `parallel_map`" in note and "return ray.get(refs)" in note for note in notes)
+    assert any("die Antwort ist b" in note and "**c** " in note for note in notes)
+    assert "**Der Plan**\n\n- **0:35 · launch** Ask.\n- 1:40 · batches" in notes  # in the section of that name
+    assert "EN</sup>" not in "".join(cell.source for cell in german.cells)
+    page = as_html(german, "ch01_tasks", ROOT)
+    assert '<html lang="de">' in page
+    assert "totalTime: 6000," in page
+    drawn = [
+        base64.b64decode(found).decode() for found in re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', page)
+    ]
+    assert any(">Runde 1</text>" in svg for svg in drawn)
+
+
+def test_a_chapter_that_nobody_has_translated_has_english_slides():
+    english, german = ([cell.source for cell in deck("ch04_scheduling", language=each).cells] for each in ("en", "de"))
+    assert english == german
 
 
 def test_an_output_is_shown_with_one_sentence_and_the_notes_have_all_of_the_text():
@@ -172,10 +197,11 @@ FAULTS = """() => {
 @pytest.mark.slow
 def test_on_every_slide_of_every_chapter_all_fits_and_is_large_enough_and_each_has_its_heading_and_notes(tmp_path):
     faults, counts = {}, {}
-    for name in CHAPTERS:
-        (tmp_path / f"{name}.html").write_text(as_html(deck(name), name, ROOT), encoding="utf-8")
+    decks = {name: deck(name) for name in CHAPTERS} | {"german": deck("ch01_tasks", language="de")}
+    for name, slides in decks.items():
+        (tmp_path / f"{name}.html").write_text(as_html(slides, name, ROOT), encoding="utf-8")
     with chromium() as browser:
-        for name in CHAPTERS:
+        for name in decks:
             tab = browser.new_page(viewport={"width": 1280, "height": 720})
             tab.goto((tmp_path / f"{name}.html").as_uri())
             tab.wait_for_function("window.Reveal && Reveal.isReady()")

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 
 _BLOCK = re.compile(r"^```[\s\S]*?^```|(?:.+(?:\n|$))+", re.MULTILINE)
 _HEADING = re.compile(r"#+ ")
-_FIGURE = re.compile(r"!\[|\||\$\$|```|<|\*\*Predict")
+_PREDICT = r"\*\*(?:Predict|Sag vorher)\b"  # in each language
+_WRITE = re.compile(r"\b(?:[Ww]rite|[Ss]chreib(?:st)?)\b")
+_FIGURE = re.compile(rf"!\[|\||\$\$|```|<|{_PREDICT}")
 _LIST = re.compile(r"[-*] |\d+\. ")
 _LABEL = re.compile(r"\*\*[^*]+\*\*")  # bold words alone, above a list
-_TASK = re.compile(r"\*\*(Exercise `|Quiz ·)")
+TASK = re.compile(r"\*\*(?:\w+ `(\w+)`\*\* · |Quiz ·)")  # what the builder writes above an answer, in each language
 _UNSPOKEN = re.compile(r"#+ |!\[")
 
 
@@ -55,7 +57,7 @@ def blocks(source: str) -> list[str]:
 def caption(source: str) -> str:
     """Return the first sentence of a text that follows an output, "" if it begins with something else."""
     first = source.partition("\n")[0]
-    other = any(kind.match(first) for kind in (_HEADING, _FIGURE, _LIST, _TASK)) or first.endswith(":")
+    other = any(kind.match(first) for kind in (_HEADING, _FIGURE, _LIST, TASK)) or first.endswith(":")
     return "" if other else first
 
 
@@ -67,13 +69,13 @@ def lead(source: str) -> str:
 
 def task(source: str, name: str) -> str:
     """Return the sentence of a text that says what to write as `name`, "" if the answer's own docstring has to say it."""
-    asked = [line for line in source.splitlines() if re.search(r"\b[Ww]rite\b", line)]
+    asked = [line for line in source.splitlines() if _WRITE.search(line)]
     return next((line for line in asked if f"`{name}`" in line), asked[-1] if asked else "")
 
 
 def _needs(block: str, before: str) -> bool:
     """Return whether the sentence before a block is shown with it: it leads there, or it describes what a short question is about."""
-    if block.startswith("**Predict"):
+    if re.match(_PREDICT, block):
         return "\n" not in block and caption(before) != ""
     return bool(_FIGURE.match(block)) and before.endswith(":")
 

@@ -27,7 +27,13 @@ LEARNERS_PAGES += (
     "site/en/translations.md",
 )
 # Whose sentences a learner reads; a sentence is found by its look until the program asks for its translation itself.
-SPEAKING: tuple[str, ...] = ("cli.py", "author/build.py", "basics/cards.py", "basics/progress_bar.py")
+SPEAKING: tuple[str, ...] = (
+    "cli.py",
+    "author/build.py",
+    "author/slides.py",
+    "basics/cards.py",
+    "basics/progress_bar.py",
+)
 SPEAKING += ("judging/result.py", "judging/expect.py", "learner/**/*.py", "machine/*.py")
 PICTURE_TEXT = re.compile(r'(?<=aria-label=")[^"]+|(?<=>)(?:[^<>]|</?tspan[^>]*>)+(?=</text>)')
 _SENTENCE = re.compile(r"[A-Z`{*][^<\\]*|[^<\\]+[.:?!]")
