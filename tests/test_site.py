@@ -621,7 +621,7 @@ def test_a_page_says_how_much_of_each_chapter_is_translated(language, built, tab
     tab.goto((site.places()[language] / "translations.html").as_uri())
     texts = site.texts_in(language)
     assert tab.locator("td:nth-child(2)").all_inner_texts() == [
-        translation_files.said(state, texts["stale"]) for (state,) in translation_files.states().values()
+        translation_files.said(state, texts["stale"]) for (state,) in site._states().values()
     ]
 
 

@@ -5,8 +5,8 @@ While Sphinx works, an English page is named by ENGLISH and its path; `lead_to_e
 
 import os
 import re
-from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from functools import partial
+from pathlib import Path
 
 import nbformat
 
@@ -29,30 +29,27 @@ def lead_on(folder: Path, english: Path) -> None:
         for page, text in texts.items()
     }
 
-    def lead(page: Path) -> Callable[[re.Match[str]], str]:
-        def link(found: re.Match[str]) -> str:
-            target = page.parent / found["path"] if found["path"] else page
-            target = Path(os.path.normpath(target))
-            if target not in texts:
-                return found[0]
-            if (folder / target).exists():
-                place = places[target].get(found["place"], found["place"])
-                return f"{found['path']}#{place}" if found["place"] else found["path"]
-            place = f"#{id_of(found['place'])}" if found["place"] else ""
-            return f"{ENGLISH}{PurePosixPath(target.with_suffix('.html'))}{place}"
-
-        return link
-
     for path in (path for path in folder.rglob("*") if path.suffix in _PAGES):
-        page = path.relative_to(folder)
+        link = partial(_link, page=path.relative_to(folder), folder=folder, places=places)
         if path.suffix == ".md":
-            path.write_text(_LINK.sub(lead(page), path.read_text(encoding="utf-8")), encoding="utf-8")
+            path.write_text(_LINK.sub(link, path.read_text(encoding="utf-8")), encoding="utf-8")
             continue
         notebook = nbformat.read(path, as_version=4)
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
-                cell.source = _LINK.sub(lead(page), cell.source)
+                cell.source = _LINK.sub(link, cell.source)
         nbformat.write(notebook, path)
+
+
+def _link(found: re.Match[str], page: Path, folder: Path, places: dict[Path, dict[str, str]]) -> str:
+    """Return where a link on a page leads; `places` has the English pages, with the translated names of their headings."""
+    path, place = found["path"], found["place"]
+    target = Path(os.path.normpath(page.parent / path)) if path else page
+    if target not in places:
+        return found[0]
+    if (folder / target).exists():
+        return f"{path}#{places[target].get(place, place)}" if place else path
+    return f"{ENGLISH}{target.with_suffix('.html').as_posix()}" + (f"#{id_of(place)}" if place else "")
 
 
 def lead_to_english(built: Path) -> None:

@@ -13,7 +13,7 @@ __all__ = ["a_browser", "built_site"]
 AXE = Path(__file__).parent / "node_modules/axe-core/axe.min.js"
 LOOKED_AT = {
     "light": ["index", "exercises", "search", "docs/workshop", *(f"notebooks/{name}" for name in CHAPTERS)],
-    "dark": ["index", "notebooks/ch01_tasks"],
+    "dark": ["index", "notebooks/ch01_tasks", "de/index", "de/notebooks/ch01_tasks"],
 }
 
 
