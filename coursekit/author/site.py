@@ -40,7 +40,8 @@ CHAPTER = re.compile(r"^\w+ (?=\d+ · )")  # how a chapter's title begins
 DELIMITERS = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 # The run sheets follow the workshop's page, in the sidebar too.
 PATH = re.compile(
-    r"^\| \*\*(?P<path>.+)\*\* \| (?P<whom>.+) \| (?P<chapters>(?P<first>\d+).*) \| (?P<hours>\d+) \|$", re.MULTILINE
+    r"^\| \*\*(?P<path>.+)\*\* \| (?P<whom>.+) \| (?P<chapters>(?P<first>\d+).*) \| (?P<hours>\d+)(?P<mark> .*)\|$",
+    re.MULTILINE,
 )
 RUN_SHEETS = "\n```{toctree}\n:hidden:\n:glob:\n\nrun_sheets/*\n```\n"
 
@@ -237,7 +238,7 @@ def _narrow(drawing: str, pages: dict[str, NotebookNode], links: dict[str, str])
     for number, (name, notebook) in enumerate(pages.items()):
         box, y = name[:4], LINE * number
         (fill, stroke), place[box] = colours[box], y + LINE // 2
-        title = escape(CHAPTER.sub("", _title(notebook)))
+        title = escape(CHAPTER.sub("", _title(notebook)).removesuffix(MARK))
         lines += [
             f'{links[box]}<rect x="{GUTTER}" y="{y + 3}" width="{NARROW - GUTTER - 1}" height="{LINE - 6}" rx="6" '
             f'fill="{fill}" stroke="{stroke}"/><text x="{GUTTER + 8}" y="{y + LINE // 2 + 5}">{title}</text></a>'
@@ -261,7 +262,7 @@ def _list_of_paths(readme: str, pages: dict[str, NotebookNode], texts: dict[str,
     """Return the README's table of paths as a list, in which each leads to the chapter where it begins, and what stands below it."""
     table, below = re.split(r"\|\n\n", readme.partition("<!-- begin paths:")[2].partition("<!-- end paths -->")[0])
     begins = {int(name[2:4]): f"[{_title(notebook)}](notebooks/{name}.ipynb)" for name, notebook in pages.items()}
-    rows = [row.groupdict() for row in PATH.finditer(table + "|")]
+    rows = [row.groupdict() | {"whom": f"{row['whom']}{row['mark'].rstrip()}"} for row in PATH.finditer(table + "|")]
     return "".join(texts["path"].format(**row, begin=begins[int(row["first"])]) for row in rows) + f"\n{below}"
 
 
