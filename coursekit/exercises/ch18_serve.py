@@ -42,7 +42,7 @@ def _best(layers: list, observations: np.ndarray) -> list[int]:
 
 def _expect_answer(answer: Any, wanted: dict) -> None:
     """Check the entries of one answer of a service."""
-    expect(isinstance(answer, dict), f"The answer was {answer!r}, not a dict.")
+    expect(isinstance(answer, dict), f"The service answered {answer!r}, which isn't a dict.")
     for name, value in wanted.items():
         expect(name in answer, f"The answer was {answer}: {name!r} is missing.")
         expect_equal(answer[name], value, f"The answer was {answer}; {name!r} should be {value}.")
@@ -62,10 +62,16 @@ def _probe(answer: Answer, probe: Callable[Concatenate[Any, P], T], *args: P.arg
 def _expect_application(facts: given.Settings, replicas: int, cpus: float) -> None:
     expect(
         facts["returned"] == "an application",
-        f"It returned a {facts['returned']}. Return what `.bind(...)` returns: an application that isn't running yet.",
+        f"Your function returned a {facts['returned']}. Return what `.bind(...)` returns: an application that isn't running yet.",
     )
-    expect_equal(facts["replicas"], replicas, f"The application has {facts['replicas']} replicas, not {replicas}.")
-    expect_close(facts["cpus"], cpus, f"Each replica requests {facts['cpus']} CPUs, not {cpus}.")
+    expect_equal(
+        facts["replicas"],
+        replicas,
+        f"Replicas of your application: {facts['replicas']}. With replicas={replicas}, it should have {replicas}.",
+    )
+    expect_close(
+        facts["cpus"], cpus, f"CPUs that each of your replicas requests: {facts['cpus']}. It should request {cpus}."
+    )
 
 
 @exercise(
@@ -99,7 +105,7 @@ def policy_service(answer: Answer, rng: Generator) -> None:
 
 def _judge_served(seen: given.Served, wanted: list[dict], replicas: int) -> None:
     """Check the answers that came over HTTP, and who gave them."""
-    expect(not seen["stuck"], f"It was deployed, but it isn't running: {seen['stuck']}")
+    expect(not seen["stuck"], f"Your application was deployed, but it isn't running: {seen['stuck']}")
     answered, asked = len(seen["answers"]), len(seen["pids"])
     expect(answered >= len(wanted), f"There were only {answered} answers.")
     for right, (status, got) in zip(cycle(wanted), seen["answers"], strict=False):
@@ -157,18 +163,18 @@ def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) ->
 
     with answer.case(f"tries={tries}; the service's first replies: {[ACTS.get(act, act) for act in script]}"):
         seen = _talk(answer, rng, script, reply, tries, pause, late, limit)
+        sent, needed = len(seen["bodies"]), len(script) + 1
         expect(
             not seen["raised"],
-            f"`client` raised {seen['raised']}. Here, one of the `tries` attempts gets an answer, and `client` should return it.",
+            f"`client` raised {seen['raised']}. Here, attempt {needed} of {tries} gets a complete answer with status 200, and `client` should return it.",
         )
-        sent, needed = len(seen["bodies"]), len(script) + 1
         expect(
             bool(script) or seen["before"] < pause,
             "`client` pauses before its first attempt: pause only between attempts.",
         )
         expect(
             not stalls or sent > 1,
-            f"`client` sent only one request, whose answer comes after 5 s; each attempt has a time limit of {limit} s, and then the next one follows.",
+            f"`client` sent only one request, and the service answers it after 5 s. With timeout={limit}, an attempt without an answer must end after {limit} s, and then the next attempt follows.",
         )
         expect(sent == needed, f"Requests sent: {sent}, not {needed}.")
         expect(len(seen["pauses"]) == len(waits), "The times of some requests are missing.")
@@ -322,22 +328,29 @@ def batched_service(answer: Answer, rng: Generator) -> None:
     expect(
         facts["at_once"] >= ROOM,
         f"With size={size}, each of your replicas accepts at most {facts['at_once']} requests at a time; it should accept at least {ROOM}. "
-        "The others wait in the proxy, where they can't join a batch, and the proxy pauses before it asks again whether there's room.",
+        "All further requests wait in the proxy, where they can't join a batch, and the proxy pauses before it asks again whether there's room.",
     )
     with answer.case(f"{2 * size} requests over HTTP at once, with size={size}"):
         served = answer.probe(given.serve_batches, layers, size, observations.tolist())
-        expect(not served["stuck"], f"It was deployed, but it isn't running: {served['stuck']}")
+        expect(not served["stuck"], f"Your application was deployed, but it isn't running: {served['stuck']}")
         for status, got in served["answers"]:
             expect(status == 200, f"A request over HTTP was answered with status {status}: {got}")
         _judge_batches(served["sizes"], [size, size], [got for _, got in served["answers"]], best)
 
 
 def _judge_batches(sizes: list[int], wanted: list[int], answers: list, best: list[int]) -> None:
-    expect_equal(sizes, wanted, f"The model was called with batches of these sizes: {sizes}, not {wanted}.")
+    expect_equal(
+        sizes, wanted, f"The model was called with batches of these sizes: {sizes}. They should have been {wanted}."
+    )
     answered, asked = len(answers), len(best)
     expect(answered == asked, f"There were {answered} answers, not {asked}.")
-    for action, got in zip(best, answers, strict=True):
-        _expect_answer(got, {"action": action, "batch": wanted[0]})
+    for number, (action, got) in enumerate(zip(best, answers, strict=True), 1):
+        _expect_answer(got, {"batch": wanted[0]})
+        expect_equal(
+            got.get("action"),
+            action,
+            f"Request {number} of {asked} got the answer {got}; for the observation in this request, 'action' should be {action}.",
+        )
 
 
 question(

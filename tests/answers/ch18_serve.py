@@ -263,7 +263,7 @@ def says_the_largest_size_for_every_batch(model, size, wait, replicas):
     return Largest.bind()
 
 
-@rejects("batched_service")
+@rejects("batched_service", says="for the observation in this request")
 def answers_in_another_order(model, size, wait, replicas):
     return batching(model, size, wait, replicas, lambda model, rows: model.actions(rows)[::-1])
 
