@@ -161,10 +161,18 @@ def per_second(answer: Answer, rng: Generator) -> None:
         pages = [[begin + moment, _page(name, each, rng)] for moment, each in zip(moments, scraped, strict=False)]
         values = [[moment, *each.values()] for moment, each in zip(moments, scraped, strict=False)]
         with answer.case(f"scrapes, each as its time in seconds and its values: {values}; {story}"):
-            wanted = grown / (pages[-1][0] - begin)
+            seconds, last = pages[-1][0] - begin, sum(scraped[-1].values())
             got = answer(pages, name)
             expect_close(
-                got, wanted, f"You returned {got:.6g}, but that isn't how much the counter grew per second.", rtol=1e-6
+                got,
+                grown / seconds,
+                f"You returned {got:.6g}, but that isn't how much the counter grew per second.",
+                rtol=1e-6,
+                mistakes={
+                    "You returned how much the counter grew in all, not how much it grew per second.": grown,
+                    "You divided the last scrape's values by the seconds, but the counter wasn't at 0 in the first scrape.": last
+                    / seconds,
+                },
             )
 
 
@@ -182,7 +190,11 @@ def _stories(rng: Generator) -> list[tuple[str, list[dict], int]]:
             [{"w0": high}, {"w0": high + more}],
             more,
         ),
-        ("between some scrapes, the worker counted nothing", [{"w0": value} for value in steady], grown),
+        (
+            "the scrapes aren't evenly spaced, and between two of them, the worker counted nothing",
+            [{"w0": value} for value in steady],
+            grown,
+        ),
         ("two workers count", [{"w0": value, "w1": value + less} for value in steady], 2 * grown),
         (
             "one worker counts two games, each with its own tag",
@@ -286,12 +298,16 @@ def diagnose(answer: Answer, rng: Generator) -> None:
             verdict, function = _said_of("worker", got)
             expect_equal(verdict, wanted[0], f"{verdict!r} is not the verdict for these samples.")
             own = sorted({frame["function"] for _, frames in seen for frame in frames if frame["file"] in OWN})
-            is_own, listed = isinstance(function, str) and function in own, ", ".join(own)
-            expect(is_own, f"{function!r} is not a function of the program's own files: {listed}.")
+            listed = ", ".join(own)
+            expect(
+                isinstance(function, str),
+                f"As the function, you returned {function!r}; it should be the name of a function, a string.",
+            )
+            expect(function in own, f"{function!r} is not a function of the program's own files: {listed}.")
             expect_equal(
                 function,
                 wanted[1],
-                f"{function!r} isn't the innermost own function that comes up most often in the samples.",
+                f"{function!r} is a function of the program's own files. Among the innermost such functions, one from each sample, another one comes up more often.",
             )
     for special, moving, waits_for, hung in _chains(rng):
         names = [str(name) for name in rng.permutation(["actor", "buffer", "critic", "driver"])]
@@ -427,7 +443,7 @@ def _judge_word(answer: Answer, got: dict, row: dict, word: str) -> None:
     expect(
         said != "arguments" or word == said, f"This task doesn't wait for its arguments: its state is {row['state']}."
     )
-    expect_equal(said, word, f"{said!r} isn't the word in the first row of the table that fits this task.")
+    expect_equal(said, word, f"Of the table's rows that fit this task, the first one has another word than {said!r}.")
 
 
 def _told(row: dict) -> str:

@@ -194,12 +194,12 @@ def a_restart_counts_as_no_growth(scrapes, name):
     return grown / (scrapes[-1][0] - scrapes[0][0])
 
 
-@rejects("per_second")
+@rejects("per_second", says="the counter wasn't at 0 in the first scrape")
 def the_total_and_not_its_growth(scrapes, name):
     return sum(series(scrapes[-1][1], name).values()) / (scrapes[-1][0] - scrapes[0][0])
 
 
-@rejects("per_second")
+@rejects("per_second", says="how much the counter grew in all")
 def growth_without_the_seconds(scrapes, name):
     return pairs_of_scrapes(scrapes, name) * (scrapes[-1][0] - scrapes[0][0])
 
@@ -358,7 +358,7 @@ def names_the_function_of_a_library(samples, waits_for, own):
     )
 
 
-@rejects("diagnose", says="is not a function of")
+@rejects("diagnose", says="should be the name of a function")
 def returns_the_whole_frame(samples, waits_for, own):
     def frame(seen, own):
         return next(each for sample in seen for each in sample["frames"] if each["function"] == where(seen, own))
