@@ -121,7 +121,7 @@ def all_reduce(answer: Answer, rng: Generator) -> None:
             seen = answer.probe(given.reduced, [each.tolist() for each in arrays])
             expect(
                 not seen["stuck"],
-                f"{seen['stuck']} Each `receive` needs one `send` by the other learner, which must not wait before it sends.",
+                f"{seen['stuck']} Each `receive` takes one message, which the other learner has to send, and if all learners receive before they send, none of them ever sends.",
             )
             _expect_means(seen["results"], arrays)
             _expect_traffic(seen["messages"], size, numbers)
@@ -130,9 +130,10 @@ def all_reduce(answer: Answer, rng: Generator) -> None:
 def _expect_means(results: list, arrays: np.ndarray) -> None:
     want, numbers = arrays.mean(0), arrays.shape[1]
     for me, got in enumerate(results):
+        length = len(got) if isinstance(got, list | tuple | np.ndarray) else None
         expect(
-            isinstance(got, list | tuple | np.ndarray) and len(got) == numbers,
-            f"Learner {me} returned {got!r:.60}; each learner must return an array of {numbers} numbers.",
+            length == numbers,
+            f"Learner {me} returned {got!r:.60} (length: {length}); each learner must return an array of {numbers} numbers.",
         )
         expect_close(
             got,
@@ -155,11 +156,11 @@ def _expect_traffic(messages: list[tuple[int, int, int]], size: int, numbers: in
     moved = Counter[tuple[str, int]]()
     for sender, receiver, count in messages:
         moved.update({("sent", sender): count, ("got", receiver): count})
-    busiest = max(moved.values(), default=0)
-    times, limit = busiest / numbers, 2 * (size - 1) * -(-numbers // size)
+    busiest = max(range(size), key=lambda me: max(moved["sent", me], moved["got", me]))
+    sent, got, limit = moved["sent", busiest], moved["got", busiest], 2 * (size - 1) * -(-numbers // size)
     expect(
-        busiest <= limit,
-        f"The busiest learner sent or received {busiest} numbers, {times:.1f} times its array; in a ring, it's at most {limit}.",
+        max(sent, got) <= limit,
+        f"Learner {busiest} sent {sent} numbers and received {got}. In a ring, each learner sends at most {limit} and receives at most {limit}.",
     )
 
 
@@ -226,6 +227,7 @@ def _judge_vtrace(answer: Answer, text: str, case: dict) -> None:
                 "The first array holds the targets with all ratios 1, as if the samplers' policy were the learner's.": _vtrace(
                     on_policy
                 )[0],
+                "The TD errors lack the factor ρ_t.": _vtrace(case, weighted=False)[0],
                 "The ratios have no limits, so a single large ratio can outweigh all others.": _vtrace(unclipped)[0],
                 "ρ̄ and c̄ are swapped.": _vtrace(swapped)[0],
                 "The first array holds the targets minus V(x_t), which equation (1) adds.": right[0]
@@ -258,12 +260,12 @@ def _judge_vtrace(answer: Answer, text: str, case: dict) -> None:
         )
 
 
-def _vtrace(case: dict) -> tuple[np.ndarray, np.ndarray]:
-    """Return targets and advantages by the sum of equation (1), step by step, one environment after the other."""
+def _vtrace(case: dict, weighted: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Return targets and advantages by the sum of equation (1), one environment after the other, perhaps with unweighted TD errors."""
     rewards, values, gamma = case["rewards"], case["values"], case["gamma"]
     rho, c = (np.minimum(case["ratios"], case.get(name, 1.0)) for name in ("rho_bar", "c_bar"))
     going, targets = ~case["terminated"], np.zeros(rewards.shape)
-    delta = rho * (rewards + gamma * values[1:] * going - values[:-1])
+    delta = (rho if weighted else 1.0) * (rewards + gamma * values[1:] * going - values[:-1])
     last = case["terminated"] | case["truncated"]
     for start, env in np.ndindex(rewards.shape):
         total, weight = values[start, env], 1.0
@@ -354,10 +356,11 @@ def inference_actor(answer: Answer, rng: Generator) -> None:
             f"It must return the handle of an actor that has been started; it returned: {seen['kind']}.",
         )
         if seen["late"]:
-            turn, late, there = seen["late"]
+            before, late, there = seen["late"]
+            turn = before + 1
             expect(
-                turn in (0, 1),
-                f"In round {turn}, after samplers had left, all {there} remaining samplers asked, and {late} of these calls to `act` never returned (the check waited at least 10 seconds). A batch is complete when all samplers that haven't left have asked, and `leave` may be the call that completes it.",
+                before < min(lengths),
+                f"In round {turn}, the {there} remaining samplers asked, and then those that were done left. Of the {there} calls to `act`, {late} never returned (the check waited at least 10 seconds). A batch is complete when all samplers that haven't left have asked, and `leave` may be the call that completes it.",
             )
             expect(
                 False,
@@ -436,11 +439,11 @@ def _expect_resumed(run: given.Ran, saved: int, drawn: list, torn: bool = False)
     expect(not text, f"Called again after a kill, it raised {text:.120}.")
     expect(
         got != drawn[:done] or not got,
-        "After a kill, it used the random numbers of the first iterations again, so neither generator got its state from a checkpoint.",
+        "After a kill, it used the random numbers of the first iterations again, so both generators started over.",
     )
     expect(
         run["died"] or done == due,
-        f"Of {iterations} iterations, {saved} were done and should have been in the checkpoint, so {due} were left; after the kill, it called `iterate` {done} times.",
+        f"Before a kill, the state after {saved} of {iterations} iterations should have been saved, so {due} were left; after the kill, it called `iterate` {done} times.",
     )
     for place, name in enumerate(("NumPy", "PyTorch")):
         same = all(ours[place] == theirs[place] for ours, theirs in zip(got, drawn[saved:], strict=False))

@@ -190,7 +190,7 @@ def forgets_to_join_the_parts(array, me, size, send, receive):
     return np.array_split(ring(array, me, size, send, receive), size)
 
 
-@rejects("all_reduce", says="busiest")
+@rejects("all_reduce", says="In a ring, each learner sends at most")
 def up_and_down_a_tree(array, me, size, send, receive):
     return tree(array, me, size, send, receive)
 
@@ -215,7 +215,7 @@ def adds_to_what_it_was_given(*args):
     return ring(*args, copy=False)
 
 
-@rejects("all_reduce", says="must not wait before it sends")
+@rejects("all_reduce", says="Each `receive` takes one message")
 def waits_before_it_sends(array, me, size, send, receive):
     if size == 1:
         return array
@@ -224,7 +224,7 @@ def waits_before_it_sends(array, me, size, send, receive):
     return total / size
 
 
-@rejects("all_reduce", says="must not wait before it sends")
+@rejects("all_reduce", says="Each `receive` takes one message")
 def receives_once_too_often(array, me, size, send, receive):
     found = ring(array, me, size, send, receive)
     return found if size == 1 else found + 0 * receive((me - 1) % size)
@@ -290,7 +290,7 @@ def as_one_array(*args, **settings):
     return np.stack(traced(*args, **settings))
 
 
-@rejects("vtrace", says="those of equation (1)")
+@rejects("vtrace", says="The TD errors lack the factor")
 def td_error_without_rho(rewards, values, ratios, terminated, truncated, gamma=0.99, rho_bar=1.0, c_bar=1.0):
     rho, targets = np.minimum(ratios, rho_bar), np.array(values)
     for t in reversed(range(len(rewards))):
@@ -759,7 +759,7 @@ def whole_objects(make, iterate, iterations, path):
     return parts[0]
 
 
-@rejects("resume_training", says="should have been in the checkpoint")
+@rejects("resume_training", says="should have been saved")
 def saves_the_number_before(make, iterate, iterations, path):
     import torch
 
@@ -792,17 +792,17 @@ def writes_in_place(*args):
     return resumed(*args, atomic=False)
 
 
-@rejects("resume_training", says="neither generator")
+@rejects("resume_training", says="both generators started over")
 def never_saves(make, iterate, iterations, path):
     return resumed(make, iterate, iterations, path, every=1000)
 
 
-@rejects("resume_training", says="neither generator")
+@rejects("resume_training", says="both generators started over")
 def both_generators_forgotten(*args):
     return resumed(*args, leave_out=["rng", "torch"])
 
 
-@rejects("resume_training", says="should have been in the checkpoint")
+@rejects("resume_training", says="should have been saved")
 def saves_every_other_iteration(*args):
     return resumed(*args, every=2)
 
