@@ -102,7 +102,7 @@ def own_loss(answer: Answer, rng: Generator) -> None:
                 1e-3,
                 1e-5,
                 mistakes={
-                    "Rows that never happened count, too. `batch[Columns.LOSS_MASK]` is True for those that did.": _loss(
+                    "Rows that never happened count, too. `batch[Columns.LOSS_MASK]` is True for the rows that happened.": _loss(
                         rows, **settings, without="mask"
                     ),
                     "The sum over the rows that happened is divided by the number of all rows.": _loss(
@@ -132,12 +132,12 @@ def own_loss(answer: Answer, rng: Generator) -> None:
             for part, slopes in (("logits", got["scores"]), ("values", got["values"])):
                 expect(
                     slopes is not None,
-                    f"No gradient flows from the loss to the {part}: either the loss doesn't use it, or something like `detach`, `item`, or NumPy cuts it off.",
+                    f"No gradient flows from the loss to the {part}: either the loss doesn't use these {part}, or something like `detach`, `item`, or NumPy cuts the gradient off.",
                 )
                 expect_close(
                     slopes,
                     _slopes(rows, "scores" if part == "logits" else part, settings),
-                    f"The loss is right, but its gradient with respect to the {part} isn't: a part of it is cut off.",
+                    f"The loss is right, but its gradient with respect to the {part} isn't: a part of the gradient is cut off.",
                     rtol=2e-2,
                     atol=1e-4,
                 )
@@ -219,11 +219,13 @@ def remembers(answer: Answer, rng: Generator) -> None:
         expect(
             got["returned"] == "a dict", f"It must return a dict, but it returned an object of type {got['returned']}."
         )
-        whole = got["whole"]
+        whole, keys = got["whole"], got["keys"]
+        expect(
+            {"action_dist_inputs", "embeddings", "state_out"} <= set(keys),
+            f"The dict must have the entries ACTION_DIST_INPUTS, EMBEDDINGS, and STATE_OUT. Your dict has the keys {keys}.",
+        )
         if whole is None:
-            raise Wrong(
-                f'The dict must have ACTION_DIST_INPUTS, EMBEDDINGS, and STATE_OUT, which is a dict with the key "before". Your dict has the keys {got["keys"]}.'
-            )
+            raise Wrong('The entry STATE_OUT must be a dict with the key "before".')
         earlier = np.concatenate([before[:, None], obs[:, :-1]], axis=1)
         pairs = np.concatenate([obs, earlier], axis=2)
         _judge_pairs(whole["pairs"], obs, before, pairs)
