@@ -74,7 +74,7 @@ def _judge_story(answer: Answer, name: str, plan: list[dict], story: given.Story
 
 def _judge_part(part: str, got: dict, want: dict) -> None:
     """Compare one dict; a flag that is left out counts as False, but `__all__` may not be left out."""
-    strangers = sorted(map(str, set(got) - set(want)))
+    strangers, shown = sorted(map(str, set(got) - set(want))), got
     if part in ("terminateds", "truncateds"):
         expect("__all__" in got, f'Your {part} have no "__all__" key: {got}.')
         got = {agent: got.get(agent, False) for agent in want}
@@ -84,7 +84,13 @@ def _judge_part(part: str, got: dict, want: dict) -> None:
             }  # a flag per robot or for all: both will do
     expect(not strangers, f"Your {part} contain {strangers}, but {strangers} did not act in this step.")
     missing = sorted(set(want) - set(got))
-    expect(not missing, f"Your {part} leave out {missing}, although these acted in this step.")
+    expect(not missing, f"Your {part} leave out {missing}, although these robots acted in this step.")
+    if part in ("terminateds", "truncateds"):
+        expect_equal(
+            got,
+            want,
+            f"Your {part} are {shown}; they should be {want}. A robot's flag that is left out counts as False.",
+        )
     should = {agent: np.round(seen, 2).tolist() for agent, seen in want.items()} if part == "observations" else want
     expect_close(got, want, f"Your {part} are {got}; they should be {should}.", atol=1e-5)
 
@@ -139,6 +145,10 @@ def two_minds(answer: Answer, rng: Generator) -> None:
                     f"The mapping sends {agent} to {module!r}, but the config's modules are {got['modules']}.",
                 )
             expect(
+                "DEFAULT_POLICY_MAPPING_FN" not in got["raised"],
+                "Your config has no `policy_mapping_fn`, so nothing says which module acts for which robot.",
+            )
+            expect(
                 not got["raised"],
                 f"With your config, RLlib raised {got['raised']}. "
                 "RLlib calls the mapping with an agent's name and an episode.",
@@ -155,8 +165,8 @@ def _judge_minds(saw: dict[str, list[float]], numbers: dict, teams: tuple) -> No
         modules, ["north", "south"], f'The config has the modules {modules}; it must have "north" and "south".'
     )
     for side, team in zip(("north", "south"), teams, strict=True):
-        got = sorted(played[side])
-        expect_equal(got, sorted(team), f'The module "{side}" acted for {got}.')
+        got, due = sorted(played[side]), sorted(team)
+        expect_equal(got, due, f'The module "{side}" acted for {got}; the robots on its side are {due}.')
 
 
 @exercise(
@@ -340,7 +350,7 @@ def _expect_recipe(played: list[int], met: list[int]) -> None:
     calls = len(played)
     expect(
         -1 in played or not calls,
-        f"In all {calls} calls to `play_against`, the first player was one of the league's snapshots. It must be the current player, which each step changes.",
+        f"In all {calls} calls to `play_against`, the first player was one of the league's snapshots. Each step changes the current player, so from the second step of a round on, it's none of them.",
     )
     by_latest: dict[int, set[int]] = {}
     for number, place in enumerate(met):
@@ -348,7 +358,7 @@ def _expect_recipe(played: list[int], met: list[int]) -> None:
     found = {latest: sorted(places) for latest, places in by_latest.items()}
     expect(
         sum(map(len, found.values())) >= 2 * ROUNDS or not calls,  # one opponent per round makes 2 * ROUNDS - 1 at most
-        f"While the latest snapshot had this number, the opponents had these: {found}. "
+        f"Numbers of the snapshots that were opponents, grouped by the latest one until then: {found}. "
         "Each step samples from all snapshots, so after many steps, most of them should have been opponents.",
     )
 
@@ -374,9 +384,12 @@ def _players(seen: given.League, seed: int) -> list[four.Player]:
             number == 0 or not agree(player, players[earlier]),
             f"Snapshots {earlier} and {number} have the same weights: nothing was learned in between, or the same copy was kept twice.",
         )
-    untrained = agree(players[0], start)
+    untrained = [place for place, player in enumerate(players) if agree(player, start)]
+    expect(untrained, f"For the seed {seed}, no snapshot of the league is the untrained player, `new_player({seed})`.")
+    oldest = untrained[0]
     expect(
-        untrained, f"For the seed {seed}, the first snapshot is not `new_player({seed})`. The oldest must come first."
+        oldest == 0,
+        f"For the seed {seed}, snapshot {oldest} is the untrained player, `new_player({seed})`. The oldest snapshot must come first.",
     )
     return players
 

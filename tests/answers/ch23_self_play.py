@@ -237,7 +237,7 @@ def a_mapping_of_one_argument(config):
     return by(config, {"north", "south"}, lambda agent_id: agent_id.split("-")[0])
 
 
-@rejects("two_minds")
+@rejects("two_minds", says="has no `policy_mapping_fn`")
 def leaves_the_mapping_out(config):
     return config.multi_agent(policies={"north", "south"})
 
@@ -530,7 +530,7 @@ def samples_without_the_seed(seed, rounds):
     return raised(seed, rounds, of_its_own)
 
 
-@rejects("beats_its_past", says="must come first")
+@rejects("beats_its_past", says="no snapshot of the league is the untrained player")
 def always_the_same_untrained_player(seed, rounds):
     return raised(0, rounds, latest_and_any, steps=1, games=8)
 
@@ -551,7 +551,7 @@ def forgets_the_untrained_player(seed, rounds):
     return raised(seed, rounds, latest_and_any, steps=1, games=8)[1:]
 
 
-@rejects("beats_its_past", says="must be the current player")
+@rejects("beats_its_past", says="was one of the league's snapshots")
 def the_latest_snapshot_plays_for_it(seed, rounds):
     return raised(seed, rounds, latest_and_any, games=8, now=False)
 
