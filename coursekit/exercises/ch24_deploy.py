@@ -144,16 +144,20 @@ def bring_up(answer: Answer, rng: Generator) -> None:
 
 
 def _judge_machines(seen: given.BroughtUp, name: str, head: str, workers: list[str], user: str) -> None:
-    expect_equal(seen["name"], name, f"The cluster's name is {seen['name']!r}.")
-    expect_equal(seen["head"], head, f"The head's address is {seen['head']!r}.")
-    expect_equal(sorted(seen["workers"]), sorted(workers), f"The workers' addresses are {seen['workers']}.")
+    expect_equal(seen["name"], name, f"The cluster's name is {seen['name']!r}; it should be {name!r}.")
+    expect_equal(seen["head"], head, f"The head's address is {seen['head']!r}; it should be {head!r}.")
+    expect_equal(
+        sorted(seen["workers"]),
+        sorted(workers),
+        f"The workers' addresses are {seen['workers']}; they should be {workers}.",
+    )
     due = len(workers)
     expect_equal(
         seen["max_workers"],
         due,
-        f"There are {due} worker addresses, but at most {seen['max_workers']} workers may join.",
+        f"There are {due} worker addresses, and all of these machines should be able to join, but `max_workers` is {seen['max_workers']}.",
     )
-    expect_equal(seen["login"], user, f"The launcher logs in as {seen['login']!r}.")
+    expect_equal(seen["login"], user, f"The launcher logs in as {seen['login']!r}; it should log in as {user!r}.")
 
 
 def _judge_head(seen: given.BroughtUp, head: str) -> None:
@@ -310,11 +314,11 @@ def rayjob(answer: Answer, rng: Generator) -> None:
     with answer.case(f"at most {most} workers, at most {hours} hours, Ray {version}"):
         manifest = _manifest(answer(name, entrypoint, version, most, hours))
         _expect_known_fields(manifest)
-        expect(manifest["kind"] == "RayJob", f"The manifest's kind is {manifest['kind']}.")
+        expect(manifest["kind"] == "RayJob", f"The manifest's kind is {manifest['kind']}; it should be RayJob.")
         called, spec = manifest["metadata"]["name"], manifest["spec"]
-        expect_equal(called, name, f"The job's name is {called!r}.")
+        expect_equal(called, name, f"The job's name is {called!r}; it should be {name!r}.")
         program = spec.get("entrypoint")
-        expect_equal(program, entrypoint, f"The job runs {program!r}.")
+        expect_equal(program, entrypoint, f"The job runs {program!r}; it should run {entrypoint!r}.")
         _judge_end(spec, hours)
         expect(
             "rayClusterSpec" in spec, "The job's `spec` has no `rayClusterSpec`, so the job has no cluster of its own."
@@ -346,11 +350,11 @@ def _expect_known_fields(manifest: dict) -> None:
 def _judge_end(spec: dict, hours: int) -> None:
     expect(
         spec.get("shutdownAfterJobFinishes") is True,
-        "When the job has ended, its cluster keeps running and costing money.",
+        "When the job has ended, its cluster keeps running and costing money. The cluster should be deleted.",
     )
-    limit = spec.get("activeDeadlineSeconds")
-    expect(limit is not None, "A job that hangs never ends here, because no field limits its time.")
-    expect_equal(limit, hours * 3600, f"The job may run for {limit} seconds.")
+    limit, due = spec.get("activeDeadlineSeconds"), hours * 3600
+    expect(limit is not None, "A job that hangs never ends here, because no field limits how long the job may run.")
+    expect_equal(limit, due, f"The job may run for {limit} seconds, but {hours} hours are {due} seconds.")
 
 
 def _judge_cluster(cluster: dict, version: str, most: int) -> None:
@@ -365,10 +369,15 @@ def _judge_cluster(cluster: dict, version: str, most: int) -> None:
     expect(listed == 1, f"Groups of workers: {listed}. There should be one.")
     head, workers = cluster["headGroupSpec"], groups[0]
     own = (head.get("rayStartParams") or {}).get("num-cpus")
-    expect(own == "0", f"The head's `num-cpus` is {own!r}, so tasks run on the head.")
+    expect(own == "0", f"The head's `num-cpus` is {own!r}, so tasks run on the head. It should be '0'.")
     numbers = [workers.get("minReplicas", 0), workers.get("maxReplicas"), workers.get("replicas", 0)]
-    expect_equal(numbers[:2], [0, most], f"The group has from {numbers[0]} to {numbers[1]} workers.")
-    expect(numbers[2] == 0, f"The group starts with {numbers[2]} workers, before there is any demand.")
+    expect_equal(
+        numbers[:2], [0, most], f"The group has from {numbers[0]} to {numbers[1]} workers, instead of from 0 to {most}."
+    )
+    expect(
+        numbers[2] == 0,
+        f"The group starts with {numbers[2]} workers, before there is any demand. It should start with none.",
+    )
     for name, group in (("head", head), ("workers", workers)):
         _judge_pod(name, group["template"]["spec"]["containers"][0], version)
     stated = cluster.get("rayVersion")
@@ -376,11 +385,14 @@ def _judge_cluster(cluster: dict, version: str, most: int) -> None:
     amounts = workers["template"]["spec"]["containers"][0].get("resources") or {}
     amounts = {"requests": amounts.get("limits"), **amounts}  # Kubernetes requests the limits if nothing else is said
     cpus = [str((amounts.get(kind) or {}).get("cpu")) for kind in ("limits", "requests")]
-    expect(cpus == ["4", "4"], f"A worker's `cpu` is {cpus[0]} in its limits and {cpus[1]} in its requests.")
+    expect(
+        cpus == ["4", "4"],
+        f"A worker's `cpu` is {cpus[0]} in its limits and {cpus[1]} in its requests; both should be 4.",
+    )
     told = (workers.get("rayStartParams") or {}).get("num-cpus", "4")
     expect(
         told == "4",
-        f"The workers' `rayStartParams` say `num-cpus: {told}`, and Ray uses this number instead of the pod's CPUs.",
+        f"The workers' `rayStartParams` say `num-cpus: {told}`, and Ray uses this number instead of the pod's 4 CPUs.",
     )
 
 

@@ -237,7 +237,7 @@ def returns_the_dictionary(*args):
     return yaml.safe_load(_machines(*args))
 
 
-@rejects("bring_up", says="at most 1")
+@rejects("bring_up", says="`max_workers` is 1")
 def fewer_workers_than_addresses(*args):
     return _machines(*args, min_workers=1, max_workers=1)
 
@@ -378,7 +378,7 @@ def hours_for_seconds(*args):
     return _changed(_job(*args), ("spec", "activeDeadlineSeconds"), args[4])
 
 
-@rejects("rayjob", says="limits its time")
+@rejects("rayjob", says="limits how long the job may run")
 def a_time_to_live_for_a_deadline(*args):
     job = _changed(_job(*args), ("spec", "activeDeadlineSeconds"))
     return _changed(job, ("spec", "ttlSecondsAfterFinished"), args[4] * 3600)
