@@ -56,7 +56,7 @@ def delivery_guarantee(answer: Answer, rng: Generator) -> None:
             expect_equal(
                 got,
                 word,
-                f"{got!r} isn't the strongest guarantee that fits: here, no order had fewer than {least} effects, and none had more than {most}.",
+                f"The order with the fewest effects had {least}, and the one with the most had {most}. The strongest guarantee that fits isn't {got!r}.",
             )
 
 
@@ -169,15 +169,23 @@ def durable_pipeline(answer: Answer, rng: Generator) -> None:
 def _judge_attempts(ends: list[given.End], steps: list[list]) -> None:
     """The attempts of one run: the last one finishes it, no step that had ended is called again, and each effect happens once."""
     last, wanted = ends[-1], steps[-1][1]
-    expect(last["end"] == "value", f"It ended with {last['value']}.")
-    expect_equal(last["value"], wanted, f"It returned {last['value']!r}; the last step returned {wanted!r}.")
+    expect(last["end"] == "value", f"Your pipeline ended with {last['value']}.")
+    expect_equal(
+        last["value"],
+        wanted,
+        f"Your pipeline returned {last['value']!r} instead of the last step's result, {wanted!r}.",
+    )
     before = {"1": None} | {name: result for (_, result), (name, _) in pairwise(steps)}
     done: set[str] = set()
     for end in ends:
         for name, value in end["begins"]:
             expect(name not in done, f"Step {name} was called again, though an earlier attempt had finished it.")
             due = before.get(name)
-            expect_equal(value, due, f"Step {name} was called with the value {value!r}; it should have been {due!r}.")
+            expect_equal(
+                value,
+                due,
+                f"Step {name} was called with the value {value!r}; this value should have been {due!r}.",
+            )
         names = [name for name, _ in end["begins"]]
         done.update(names if end["end"] == "value" else names[:-1])
     called = {name for end in ends for name, _ in end["begins"]}
