@@ -238,6 +238,7 @@ def test_an_exception_in_a_policy_is_said_with_its_line(learned):
         (np.zeros((3, 10)), r"shape \[3, 10\].*`scores.argmax\(axis=1\)`"),
         ([[1], [2, 3], []], "lists of different lengths"),
         (np.array([1.0, 2.0, 3.0]), r"array of float64.*`actions.astype\(int\)`"),
+        (np.array([0.1, 0.2, 0.9]), r"array of float64. .*shape \[3\]\.$"),
         (np.array([1.0, np.nan, 3.0]), "NaN.*Look for NaN in the weights"),
         (np.array([True, False, True]), "array of bool"),
         (["1", "2", "3"], "array of <U1"),

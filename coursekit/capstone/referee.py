@@ -75,7 +75,8 @@ def checked(actions: Any, count: int) -> np.ndarray:
     if found.dtype.kind == "f" and np.isnan(found).any():
         raise NotActions(f"the policy returned NaN. {wanted}. Look for NaN in the weights of your networks.")
     if found.dtype.kind not in "iu":
-        hint = "; `actions.astype(int)` converts them" if found.dtype.kind in "fb" else ""
+        places = found.dtype.kind in "fb" and np.isin(found, np.arange(choices())).all()
+        hint = "; `actions.astype(int)` converts them" if places else ""  # it would cut off fractions
         raise NotActions(f"the policy returned an array of {found.dtype}. {wanted}{hint}.")
     if wrong := np.flatnonzero((found < 0) | (found >= choices())).tolist():
         bad = f"action {found[wrong[0]]} for observation {wrong[0]}"

@@ -34,7 +34,7 @@ def valid_entry(answer: Answer, rng: Generator) -> None:
     world, dearer = _world(rng), int(rng.integers(3, 7))
     world = world._replace(prices=tuple(dearer * price for price in world.prices))
     told = _told(answer, world, 3.0, rng)
-    for count in (1, 7):  # a policy doesn't know how many warehouses there will be
+    for count in (7, 1):  # a policy doesn't know how many warehouses there will be
         _actions(answer, make_envs(count, world).reset(seed=int(rng.integers(1, 10**6)))[0])
     episodes, exam = int(rng.integers(150, 250)), int(rng.integers(1, 10**6))
     returns = _returns(answer, world, episodes, exam)
@@ -48,7 +48,7 @@ def valid_entry(answer: Answer, rng: Generator) -> None:
     _, said = told["curve"][-1]
     expect(
         abs(said - mean) <= 0.2 * abs(mean) + 0.5 * max(world.prices),
-        f"Its last report was a mean return of {said:.0f}. In {episodes} episodes of the warehouses that it was given, "
+        f"The last number that it reported was {said:.0f}. In {episodes} episodes of the warehouses that it was given, "
         f"where the four kinds pay {prices}, its policy earned {mean:.0f} per episode.",
     )
     expect(
@@ -78,7 +78,7 @@ def beats_random(answer: Answer, rng: Generator) -> None:
         reported, last = len(told["curve"]), told["curve"][-1][1]
         expect(
             reported >= 3,
-            f"Tests reported: {reported}, the last with a mean return of {last:.1f} (the baseline earns about {rule:.0f}). "
+            f"Tests reported: {reported}, the last one as {last:.1f} (the baseline earns about {rule:.0f} per episode). "
             f"It used {told['spent']:.1f} of 30 CPU seconds. At least three tests are required.",
         )
         returns = _returns(answer, world, 200, exam)
@@ -87,7 +87,7 @@ def beats_random(answer: Answer, rng: Generator) -> None:
         if means[-1] >= ENOUGH * rule:
             expect(
                 abs(last - means[-1]) <= rule / 2,
-                f"Its last report was a mean return of {last:.1f}. In 200 new episodes of the warehouses that it was given, its policy earned {means[-1]:.1f}.",
+                f"The last number that it reported was {last:.1f}. In 200 new episodes of the warehouses that it was given, its policy earned {means[-1]:.1f} per episode.",
             )
             _expect_learned(answer, world, returns, exam, rng)
             return
@@ -95,8 +95,8 @@ def beats_random(answer: Answer, rng: Generator) -> None:
             break  # that wasn't bad luck
     earned = ", ".join(f"{mean:.1f}" for mean in means)
     raise Wrong(
-        f"Mean return in 200 new episodes: {earned}. Three quarters of the baseline's mean return in the same world are required; in the last world, that mean was {rule:.0f}. "
-        f"There, it reported {reported} tests, the last with a mean return of {last:.1f}, and used {told['spent']:.1f} of 30 CPU seconds."
+        f"Mean return in 200 new episodes: {earned}. Three quarters of the baseline's mean return in the same world are required; in the last world, the baseline's was {rule:.0f}. "
+        f"There, it reported {reported} tests, the last one as {last:.1f}, and used {told['spent']:.1f} of 30 CPU seconds."
     )
 
 
@@ -110,7 +110,7 @@ def _expect_learned(answer: Answer, world: World, returns: np.ndarray, exam: int
     _told(answer, world._replace(prices=tuple(prices.tolist())), 4.0, rng)
     expect(
         (_returns(answer, world, 200, exam) != returns).any(),
-        "It trained again with different prices and less time, and its policy earned exactly the same in all 200 episodes, so the prices didn't change how it acts.",
+        "It was called again with different prices and less time. In each of the same 200 episodes, its new policy earned exactly what its first one had earned, so the prices didn't change how it acts.",
     )
 
 
