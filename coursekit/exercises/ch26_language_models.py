@@ -255,11 +255,15 @@ def _expect_means(answer: Answer, rng: Generator) -> None:
     for settings, name in (({}, "the default ε and β"), (chosen, said)):
         with answer.case(f"six completions of 1 to 9 tokens; {name}"):
             loss, each = _loss(answer, rows, settings), _each(rows, **settings)
-            whole = rows | {"mask": np.ones(shape)}
+            whole, want = rows | {"mask": np.ones(shape)}, _mean(rows, **settings)
+            expect(
+                not settings or agree(loss, want, 1e-5, 1e-8),
+                f"The loss came out as {loss:.5g}. With the default ε and β, it was right: look at what becomes of the arguments `epsilon` and `beta`.",
+            )
             expect_close(
                 loss,
-                _mean(rows, **settings),
-                f"The loss came out as {loss:.5g}. With a single token, it was right: look at the averages, and at the arguments `epsilon` and `beta`.",
+                want,
+                f"The loss came out as {loss:.5g}. With a single token, it was right: look at the averages, and at the defaults of ε and β.",
                 mistakes={
                     "The loss counts the padding, too: only tokens where the mask is 1 are part of a completion.": _mean(
                         whole, **settings
@@ -373,7 +377,7 @@ def _expect_rewards(got: Any, want: list, waited: list | None = None) -> None:
     )
     zeros, due = (sum(not any(batch) for batch in batches) for batches in (rows, want))
     lost = next((number for number in range(3) if any(want[number]) and not any(rows[number])), 0)
-    expect(zeros <= due, f"`batches[{lost}]` was in time, and still all its rewards are 0.")
+    expect(zeros <= due, f"`batches[{lost}]` takes less than `seconds`, and still all its rewards are 0.")
     expect_close(
         got,
         want,
@@ -432,7 +436,10 @@ def train_grpo(answer: Answer, rng: Generator) -> None:
 def _expect_curve(seen: given.Taught) -> None:
     other, points = seen["other"], len(seen["curve"])
     expect(not other, f'It must return {{"weights": model.weights(), "curve": [...]}}; it returned {other}.')
-    expect(points == ITERATIONS, f"`curve` has {points} points for {ITERATIONS} iterations: each needs one.")
+    expect(
+        points == ITERATIONS,
+        f"Length of `curve`: {points}. With one point per iteration, it should have {ITERATIONS} points.",
+    )
     sent: dict[str, list] = {}
     for actor, marks in seen["sent"]:
         if len(marks) > 10:  # a model's weights are many arrays, a batch of prompts is one
@@ -451,7 +458,7 @@ def _expect_curve(seen: given.Taught) -> None:
     lag = max(point["lag"] for point in seen["curve"])
     expect(
         lag == 0,
-        f"`report` found batches that were up to {lag:g} versions old: before the workers generate, they need the current "
+        f"By their version numbers, batches were up to {lag:g} versions old when `report` got them: before the workers generate, they need the current "
         "weights with the iteration's number, and `report` needs that number, too.",
     )
     batches = {marks[0] for _, marks in seen["sent"] if len(marks) == 1}

@@ -286,7 +286,7 @@ def the_clipped_product_alone(logp, old_logp, ref_logp, advantages, mask, epsilo
     return -(((gain - beta * (d.exp() - d - 1)) * mask).sum(1) / mask.sum(1)).mean()
 
 
-@rejects("grpo_loss", says="With a single token")
+@rejects("grpo_loss", says="With the default ε and β, it was right")
 def ignores_its_epsilon(logp, old_logp, ref_logp, advantages, mask, epsilon=0.2, beta=0.02):
     return with_where_and_expm1(logp, old_logp, ref_logp, advantages, mask, 0.2, beta)
 
@@ -352,7 +352,7 @@ def asks_the_late_one_to_stop(verify, batches, seconds):
     return [ray.get(ref) if ref in done else [0.0] * len(batch) for ref, batch in zip(refs, batches, strict=True)]
 
 
-@rejects("reward_workers", says="was in time")
+@rejects("reward_workers", says="takes less than `seconds`")
 def waits_for_the_first_batch_only(verify, batches, seconds):
     refs = [ray.remote(rewards_of).remote(verify, batch) for batch in batches]
     done, late = ray.wait(refs, timeout=seconds)
@@ -390,7 +390,7 @@ def one_after_the_other(verify, batches, seconds):
     return found
 
 
-@rejects("reward_workers", says="`batches[1]` was in time")
+@rejects("reward_workers", says="`batches[1]` takes less than `seconds`")
 def one_zero_for_everything(verify, batches, seconds):
     found = one_deadline_for_all(verify, batches, seconds)
     return found if all(map(any, found)) else [[0.0] * len(batch) for batch in batches]
