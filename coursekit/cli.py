@@ -14,18 +14,41 @@ from typer import Argument, Option
 
 from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.paths import ROOT
+from coursekit.basics.readers_language import taken_up, told
 from coursekit.basics.terminal import print_anything
 
 LEARN, TEACH, WRITE = "Take the course", "Teach it: workshops, classes, grades", "Write it: chapters and exercises"
 
 
 class CommandLine(typer.Typer):
-    """The commands, in a terminal of any encoding."""
+    """The commands, in a terminal of any encoding, with their help in the reader's language."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command."""
         print_anything()
-        return super().__call__(*args, **kwargs)
+        commands = typer.main.get_command(self)
+        with in_readers_language():
+            _tell_help(commands)
+        return commands(*args, **kwargs)
+
+
+@contextmanager
+def in_readers_language() -> Iterator[None]:
+    """Speak as the notebooks of this folder do."""
+    from coursekit.machine.learners_folder import learners_folder
+
+    with taken_up(learners_folder()):
+        yield
+
+
+def _tell_help(command: Any) -> None:
+    """Put the help of a command, and of all below it, into the reader's language."""
+    for each in (command, *command.params):
+        for name in ("help", "short_help", "epilog", "rich_help_panel"):
+            if isinstance(text := getattr(each, name, None), str):
+                setattr(each, name, told(text))
+    for below in getattr(command, "commands", {}).values():
+        _tell_help(below)
 
 
 app = CommandLine(
@@ -44,6 +67,10 @@ atexit.register(gc.freeze)  # at its end Python then searches nothing for garbag
 
 ChapterName = Annotated[str, Argument(help="The chapter's name.")]
 GradedCourse = Annotated[Path, Argument(help="The folder of a course with a graded class.")]
+Language = Annotated[
+    str,
+    Option("--in", help="The language of your notebooks, such as de for German. Default: the last one that you chose."),
+]
 F = TypeVar("F", bound=Callable[..., None])
 
 
@@ -53,17 +80,25 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except CommandError as error:
-        typer.secho(str(error), err=True, fg="red")
+        typer.secho(told(str(error)), err=True, fg="red")
         raise typer.Exit(1) from None
 
 
 def command(example: str, panel: str | None = None, within: typer.Typer = app, **settings: Any) -> Callable[[F], F]:
-    """Return a decorator for a command: the example stands below its help and begins with its name."""
+    """Return a decorator for a command: the example stands below its help and begins with its name.
+
+    What it prints is in the language of the reader's notebooks where it is for learners, and in English where not.
+    """
     name = example.removeprefix("capstone ").split()[0]
     declared = within.command(
         name, epilog=f"Example: [bold]coursekit {example}[/bold]", rich_help_panel=panel, **settings
     )
-    return lambda function: declared(plain_errors()(function))
+
+    def declare(function: F) -> F:
+        plain = plain_errors()(function)
+        return declared(in_readers_language()(plain) if panel == LEARN else plain)
+
+    return declare
 
 
 def _say_version(wanted: bool) -> None:
@@ -105,12 +140,7 @@ def build(
 @command("lab --port 8890 --no-browser", LEARN, context_settings={"ignore_unknown_options": True})
 def lab(
     port: Annotated[int | None, Option(help="The port. Default: 8888, or the next free one.")] = None,
-    language: Annotated[
-        str,
-        Option(
-            "--in", help="The language of your notebooks, such as de for German. Default: the last one that you chose."
-        ),
-    ] = "",
+    language: Language = "",
     jupyter_arguments: Annotated[
         list[str] | None, Argument(help="Options for JupyterLab, such as --ip=0.0.0.0.")
     ] = None,
@@ -124,33 +154,39 @@ def lab(
 
     found, folder = facts.gather(), link_to_course(learners_folder())
     switched = switch(folder, language)
-    print(doctor.examine(found).text(only_what_matters=True))
-    where = f"The course is in {folder}." if folder != ROOT else ""
-    for note in filter(
-        None,
-        [
-            where,
-            *switched.lines,
-            *switched.problems,
-            copies.added(copies.fill(folder)),
-            copies.behind(folder),
-            others_than_tested(),
-        ],
-    ):
-        print(note, flush=True)
-    jupyter.start(found, port, jupyter_arguments or [], folder)
+    with taken_up(folder):
+        print(doctor.examine(found).text(only_what_matters=True))
+        where = f"The course is in {folder}." if folder != ROOT else ""
+        for note in filter(
+            None,
+            [
+                where,
+                *switched.lines,
+                *switched.problems,
+                copies.added(copies.fill(folder)),
+                copies.behind(folder),
+                others_than_tested(),
+            ],
+        ):
+            print(told(note), flush=True)
+        jupyter.start(found, port, jupyter_arguments or [], folder)
 
 
 @command("update", LEARN)
-def update() -> None:
+def update(language: Language = "") -> None:
     """Update your notebooks in work/ to the course's version, and keep everything that you wrote in them."""
     from coursekit.machine.learners_folder import learners_folder, link_to_course
+    from coursekit.machine.update import switch
     from coursekit.machine.update import update as bring
 
-    report = bring(link_to_course(learners_folder()))
-    print("\n".join(report.lines))
-    if report.problems:
-        raise CommandError("\n".join(report.problems))
+    folder = link_to_course(learners_folder())
+    report = switch(folder, language)
+    with taken_up(folder), plain_errors():
+        if not (report.lines or report.problems):
+            report = bring(folder)
+        print("\n".join(map(told, report.lines)))
+        if report.problems:
+            raise CommandError("\n".join(report.problems))
 
 
 @command("doctor", LEARN)

@@ -15,12 +15,12 @@ from coursekit.author.translatable import texts
 from coursekit.basics.errors import CommandError
 from coursekit.basics.markdown_blocks import blocks
 from coursekit.basics.paths import ROOT
+from coursekit.basics.readers_language import chosen
 from coursekit.basics.translated_cells import MARK, in_language
 from coursekit.basics.translations import INTERFACE, translated
 from coursekit.cli import app
 from coursekit.machine import lab, learners_folder
 from coursekit.machine.copies import as_built, behind, fill, read
-from coursekit.machine.course_text import chosen
 from coursekit.machine.update import switch, update
 from tests.chapters import CHAPTERS
 from tests.learners import Desk, exercise, publish

@@ -291,9 +291,10 @@ print([name for name in {list(MODULES)} if is_there(name)])
         import subprocess, sys
         fresh = subprocess.run([sys.executable, "-c", {fresh!r}], capture_output=True, text=True).stdout
         loaded = [name for name in sys.modules if name.startswith("coursekit.")]
-        found = eval(fresh), loaded
+        found = eval(fresh), loaded, "polib" in sys.modules
     """
-    importable, loaded = value(sandbox, source)
+    importable, loaded, translates = value(sandbox, source)
+    assert not translates
     assert set(importable) == VISIBLE
     assert set(loaded) - VISIBLE == BROUGHT_ALONG
 

@@ -212,6 +212,14 @@ def test_the_learners_folder_is_made_where_the_command_is_called_and_found_again
         assert learners_folder.learners_folder() == folder
 
 
+def test_on_a_hub_the_learners_folder_is_the_one_that_leads_to_the_shared_course(monkeypatch, tmp_path):
+    folder = learners_folder.link_to_course(tmp_path / "course")
+    (folder / "work/.course").mkdir(parents=True)
+    for inside in (folder, folder / "work"):
+        monkeypatch.chdir(inside)
+        assert learners_folder.learners_folder() == folder
+
+
 def test_in_a_checkout_the_learners_folder_is_the_checkout_and_gets_no_links(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert learners_folder.learners_folder() == ROOT

@@ -1,6 +1,7 @@
 """What there is to translate: the texts of a chapter, of the interface, and of the pages, each with the context that a lookup needs."""
 
 import ast
+import calendar
 import re
 import tomllib
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from coursekit.basics.markdown_blocks import PLACEHOLDER, blocks, has_words
 from coursekit.basics.paths import ROOT
 from coursekit.basics.syntax import parse
 from coursekit.basics.translations import INTERFACE, Translations, context_of, place_of
-from coursekit.judging import message_ids, quiz_text
+from coursekit.judging import exercise, failure, form, message_ids, quiz_text, result
 
 PAGES = "pages"
 LEARNERS_PAGES: tuple[str, ...] = (
@@ -34,9 +35,19 @@ SPEAKING: tuple[str, ...] = (
     "basics/cards.py",
     "basics/progress_bar.py",
 )
-SPEAKING += ("judging/result.py", "judging/expect.py", "learner/**/*.py", "machine/*.py")
+SPEAKING += ("basics/translations.py", "basics/versions.py", "basics/dates.py", "learner/**/*.py", "machine/*.py")
+SPEAKING += (
+    "judging/result.py",
+    "judging/expect.py",
+    "judging/answer.py",
+    "judging/exercise.py",
+    "ray_bridge/timeline.py",
+)
+# Whose strings with several words are parts of sentences.
+FRAGMENTS: tuple[str, ...] = ("judging/failure.py", "judging/form.py", "ray_bridge/rendezvous.py")
+FRAGMENTS += ("machine/preflight.py", "machine/update.py")
 PICTURE_TEXT = re.compile(r'(?<=aria-label=")[^"]+|(?<=>)(?:[^<>]|</?tspan[^>]*>)+(?=</text>)')
-_SENTENCE = re.compile(r"[A-Z`{*][^<\\]*|[^<\\]+[.:?!]")
+_SENTENCE = re.compile(r"(?:# )?[A-Z`{*][^<\\]*|[^<\\]+[.:?!]")
 _BESIDE_VALUES = re.compile(r"(?:^|[ (·*])[A-Za-z]{2,}[ .,:;?!)]|[ ·][a-z]{2,}$")
 _TWO_WORDS = re.compile(r"[A-Za-z']{2,}[,:;]? [A-Za-z`]")
 
@@ -96,9 +107,23 @@ def _checks(path: Path) -> Iterator[Text]:
                 yield Text(
                     f"message {message_ids.id_of(literal.template)}", literal.template, getattr(node, "name", "")
                 )
+        if isinstance(node, ast.FunctionDef):
+            yield from _cases(
+                node, f"exercises/{path.stem}", {each.template for found in said.values() for each in found}
+            )
         match node:
             case ast.Expr(ast.Call(ast.Name("question"), [ast.Constant(str(name)), *_])):
                 yield from _question(name, questions[name])
+
+
+def _cases(function: ast.FunctionDef, place: str, messages: set[str]) -> Iterator[Text]:
+    """Yield what a check says that it has tried, where it is no call, and the words that stand for values in it."""
+    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
+    cases = [call.args[0] for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "case"]
+    tried = [literal.template for case in cases if (literal := message_ids.literal_of(case))]
+    words = (said for node in function.body for said in _strings(node)) if tried else ()
+    for said in (*tried, *(said for said in words if " " in said and said not in messages)):
+        yield Text(place, said, function.name)
 
 
 def _of_exercise(function: ast.FunctionDef) -> Iterator[Text]:
@@ -147,6 +172,22 @@ def _interface(root: Path) -> Iterator[Text]:
         for path in sorted(root.glob(f"coursekit/{pattern}")):
             yield from _sentences(path, root)
             yield from _nouns(path)
+    for name in FRAGMENTS:
+        yield from _fragments(root / f"coursekit/{name}", name.removesuffix(".py"))
+    for word in (
+        *result.WORDS.values(),
+        result.INTERRUPTED,
+        result.NOT_COUNTED,
+        *exercise.CALLED.values(),
+        *exercise.CALLS,
+    ):
+        yield Text("judging/result", word)
+    for word in ("values", *(word for _, *words in form.TYPES.values() for word in words if word != "None")):
+        yield Text("judging/form", word)
+    for word in (*calendar.day_name, *calendar.month_name[1:]):
+        yield Text("basics/dates", word)
+    for path in sorted(root.glob("coursekit/given/*.py")):
+        yield from _waits(path)
     for key, text in tomllib.loads((root / "site/en/texts.toml").read_text(encoding="utf-8")).items():
         if key != "language":
             yield Text(f"site {key}", text)
@@ -155,11 +196,54 @@ def _interface(root: Path) -> Iterator[Text]:
 def _sentences(path: Path, root: Path) -> Iterator[Text]:
     """Yield what a program's strings say to its user, found by their look, and the help of its commands."""
     place = str(path.relative_to(root / "coursekit").with_suffix(""))
-    for said in _strings(parse(path.read_text(encoding="utf-8"))):
+    module = parse(path.read_text(encoding="utf-8"))
+    for said in _strings(module):
         if _SENTENCE.fullmatch(said) and (_TWO_WORDS if "{" not in said else _BESIDE_VALUES).search(
             PLACEHOLDER.sub("0", said)
         ):
             yield Text(place, said)
+    for said in _asked_for(module):
+        yield Text(place, said)
+
+
+def _asked_for(module: ast.Module) -> Iterator[str]:
+    """Yield what a program asks `told` for by itself, as a string or by a constant's name, and the names of findings."""
+    constants: dict[str, ast.expr] = {}
+    for statement in module.body:
+        match statement:
+            case ast.Assign([ast.Name(name)], value):
+                constants[name] = value
+            case ast.Assign([ast.Tuple(names)], ast.Tuple(values)):
+                constants |= dict(zip(map(ast.unparse, names), values, strict=True))
+    for node in ast.walk(module):
+        match node:
+            case ast.Call(ast.Name("told"), [ast.IfExp(_, first, second), *_]):
+                asked = [first, second]
+            case ast.Call(ast.Name("told"), [ast.Call(ast.Attribute(first, "format")) | first, *_]):
+                asked = [first]
+            case ast.Call(ast.Name("Finding"), [first, *_]):
+                asked = [first]
+            case _:
+                continue
+        for value in asked:
+            if literal := message_ids.literal_of(constants.get(value.id) if isinstance(value, ast.Name) else value):
+                yield literal.template
+
+
+def _fragments(path: Path, place: str) -> Iterator[Text]:
+    for said in _strings(parse(path.read_text(encoding="utf-8"))):
+        if " " in said and "STUB_TEXT" not in said and said != failure.STUB_TEXT:
+            yield Text(place, said)
+
+
+def _waits(path: Path) -> Iterator[Text]:
+    """Yield for what a rendezvous waits."""
+    for node in ast.walk(parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(ast.Attribute(attr="wait_for"), keywords=keywords):
+                for each in keywords:
+                    if each.arg == "what" and (literal := message_ids.literal_of(each.value)):
+                        yield Text("ray_bridge/rendezvous", literal.template)
 
 
 def _nouns(path: Path) -> Iterator[Text]:

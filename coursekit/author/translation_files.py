@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SIMILAR = 0.5  # of the words: from here on, a translation is offered for a changed text
 HEAD = {"MIME-Version": "1.0", "Content-Type": "text/plain; charset=UTF-8", "Content-Transfer-Encoding": "8bit"}
-VALUES_IN = ("message", "site", INTERFACE)  # what has `{placeholders}`: contexts, and a file
+VALUES_IN = ("message", "site", "exercises/")  # what has `{placeholders}`: contexts, and a file
 
 
 def update(language: str, wanted: list[str], root: Path = ROOT) -> list[Path]:
@@ -152,7 +152,7 @@ def _broken(entry: polib.POEntry, name: str) -> Iterator[str]:
         ("link", link_targets, False),
         ("formula", formulas, True),
     ]
-    if name == INTERFACE or entry.msgctxt.split()[0] in VALUES_IN:
+    if name == INTERFACE or entry.msgctxt.startswith(VALUES_IN):
         said.append(("placeholder", placeholders, True))
     for what, of, both_ways in said:
         english, other = of(entry.msgid), of(entry.msgstr)

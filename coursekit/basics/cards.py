@@ -4,6 +4,8 @@ import html
 import re
 from dataclasses import dataclass
 
+from coursekit.basics.readers_language import told
+
 
 def plural(number: int | float, noun: str) -> str:
     """Return a number with its noun: `1 point`, `2 points`."""
@@ -47,10 +49,10 @@ class Note:
     link: tuple[str, str] = ("", "")  # its text and its address
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, [self.title, self.text, self.code, self.link[0]]))
+        return "\n".join(filter(None, [told(self.title), told(self.text), self.code, self.link[0]]))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         code = f"<pre>{html.escape(self.code)}</pre>" if self.code else ""
-        return card(self.title, f"<div>{prose(self.text)}</div>{code}{link(*self.link)}", self.colour)
+        return card(told(self.title), f"<div>{prose(told(self.text))}</div>{code}{link(*self.link)}", self.colour)

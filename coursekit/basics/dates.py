@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from coursekit.basics.cards import plural
+from coursekit.basics.readers_language import told
 
 
 def in_words(moment: datetime) -> str:
@@ -22,4 +23,5 @@ def due_line(due: str, now: datetime | None = None) -> str:
         return f"Due: {due}" if due else ""
     hours = int(abs(left).total_seconds()) // 3600
     span = plural(hours // 24, "day") if hours >= 48 else plural(hours, "hour")
-    return f"Due {in_words(moment)}: {f'{span} left' if left > timedelta() else f'{span} ago'}."
+    when = " ".join(map(told, in_words(moment).split(" ")))
+    return f"Due {when}: {span} left." if left > timedelta() else f"Due {when}: {span} ago."

@@ -2,19 +2,28 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
-
-import polib
+from typing import TYPE_CHECKING, NamedTuple
 
 from coursekit.basics.errors import CommandError
 from coursekit.basics.markdown_blocks import Block, rebuilt
 from coursekit.basics.paths import ROOT
 
+if TYPE_CHECKING:
+    from polib import POEntry
+
 SOURCE = "en"
 INTERFACE = "interface"  # the file of what several chapters say, and the course itself
+NOUN = "noun"  # the context of what is counted
 _PLACE = re.compile(r"\{(([^{}!:]+)(!r)?[^{}]*)\}")
+_COUNTED = re.compile(r"plural\(.+, '(.+)'\)")
+_IS_NUMBER = re.compile(r"(?:len|int|sum|max|min|round|_of|_shown)\(")
+_NUMBER = re.compile(r"([\d.,]+) (.+)")
+_ENDS = re.compile(r"(\n(?: *[a-z]\) )?|(?<=[.!?]) +)")  # of sentences and lines; a line may be an option of a question
+# A template that neither begins nor ends with so many letters, or has fewer in all, takes only values without blanks.
+_AT_AN_END, _IN_ALL = 3, 7
+_MOST = 8  # sentences that stand in one entry
 
 
 class Shown(NamedTuple):
@@ -27,10 +36,11 @@ class Shown(NamedTuple):
 class Translations:
     """The texts of one language: `lookup(context, source)`."""
 
-    def __init__(self, language: str, entries: Iterable[polib.POEntry]):
+    def __init__(self, language: str, entries: Iterable["POEntry"]):
         self._is_source = language == SOURCE
         self._texts = {(each.msgctxt, each.msgid): each.msgstr for each in entries if each.translated()}
         self._by_context = {context: text for (context, _), text in self._texts.items()}
+        self._told: dict[str, str] = {}
 
     def __call__(self, context: str, source: str) -> Shown:
         """Return the translation of a text that stands in this context."""
@@ -56,40 +66,110 @@ class Translations:
 
         `say` gives each value its text, by what stands in the template's braces. Of several templates, the one that explains most fits.
         """
-        found = [
-            (values, translation)
-            for (where, template), translation in self._texts.items()
-            if where == context and (values := _values(template, text)) is not None
-        ]
-        if not found:
-            return None
-        values, translation = min(found, key=lambda each: sum(map(len, each[0].values())))
-        return _PLACE.sub(lambda place: say(place[1], values.get(place[1], place[0])), translation)
+        return _made([each for each in self._templates if each.context == context], text, say)
 
     def message(self, message_id: str, values: Mapping[str, str], text: str) -> Shown:
         """Return a check's message, of which `text` is the English, with the values of its placeholders."""
         template = self._by_context.get(f"message {message_id}")
         template = template or self._by_context.get(f"message {message_id.rpartition('-')[0]}")  # crashed-KeyError
         if template is None:
-            return Shown(text, not self._is_source)
+            said = self._whole(text)
+            return Shown(said or text, said is None and not self._is_source)
 
         def value(place: re.Match[str]) -> str:
             written, name, as_code = place.groups()
             plain = values.get(name, place[0])
-            return values.get(written, repr(plain) if as_code else plain)
+            said = values.get(written, repr(plain) if as_code else plain)
+            return self._whole(said) or said
 
         return Shown(_PLACE.sub(value, template), False)
 
+    def told(self, text: str) -> str:
+        """Return what the course itself says, found by its look: whole, or block by block and sentence by sentence, as far as it is translated."""
+        if text not in self._told:
+            self._told[text] = self._whole(text) or "\n\n".join(map(self._by_block, text.split("\n\n")))
+        return self._told[text]
 
-def _values(template: str, text: str) -> dict[str, str] | None:
-    """Return which values make this text of a template, by what stands in its braces; None where none do."""
-    names = list(dict.fromkeys(place[1] for place in _PLACE.finditer(template)))
-    pattern = re.escape(template)
-    for number, name in enumerate(names):
-        place = re.escape(f"{{{name}}}")
-        pattern = pattern.replace(place, f"(?P<v{number}>.+?)", 1).replace(place, f"(?P=v{number})")
-    found = re.fullmatch(pattern, text, re.DOTALL)
-    return dict(zip(names, found.groups(), strict=True)) if found else None
+    def _by_block(self, text: str) -> str:
+        return self._whole(text) or rebuilt(text, lambda block: self._by_sentences(block.text))
+
+    def _by_sentences(self, text: str) -> str:
+        """Return a text with each longest run of sentences that is translated in its translation."""
+        parts, said = _ENDS.split(text), []
+        while parts:
+            ends = range(min(len(parts), 2 * _MOST - 1), 0, -2)
+            end, found = next(((end, it) for end in ends if (it := self._whole("".join(parts[:end])))), (1, parts[0]))
+            said += [found, *parts[end : end + 1]]
+            del parts[: end + 1]
+        return "".join(said)
+
+    def _whole(self, text: str) -> str | None:
+        """Return the translation of a text as one entry has it, with or without values; the blanks around it stay."""
+        core = text.strip()
+        said = self._exact.get(core) or self._counted(core) or _made(self._templates, core, self._value)
+        return text.replace(core, said, 1) if core and said else None
+
+    def _value(self, _: str, text: str) -> str:
+        return self.told(text)
+
+    def _counted(self, text: str) -> str | None:
+        """Return the translation of a number with what is counted, None for all else."""
+        found = _NUMBER.fullmatch(text)
+        noun = self._texts.get((NOUN, found[2])) if found else None
+        return f"{found[1]} {noun}" if found and noun else None
+
+    @cached_property
+    def _exact(self) -> dict[str, str]:
+        texts = reversed(self._texts.items())  # of equal ones, the first counts
+        return {text.strip(): said.strip() for (context, text), said in texts if context != NOUN}
+
+    @cached_property
+    def _templates(self) -> list["_Template"]:
+        programs = (
+            (where, text, said) for (where, text), said in self._texts.items() if "/" in where or where == "cli"
+        )
+        return [_Template(*each) for each in programs if _PLACE.search(each[1])]
+
+
+class _Template:
+    """A sentence of a program with places for values, and its translation."""
+
+    def __init__(self, context: str, source: str, translation: str):
+        self.context, self._source, self.translation = context, source.strip(), translation.strip()
+        self._literals = re.split(_PLACE.pattern.replace("(", "(?:"), self._source)
+
+    def values(self, text: str) -> dict[str, str] | None:
+        """Return which values make this text, by what stands in the braces; None where none do."""
+        if not (text.startswith(self._literals[0]) and text.endswith(self._literals[-1])):
+            return None
+        if not all(literal in text for literal in self._literals):
+            return None
+        names, pattern = self._pattern
+        found = pattern.fullmatch(text)
+        return dict(zip(names, found.groups(), strict=True)) if found else None
+
+    @cached_property
+    def _pattern(self) -> tuple[list[str], re.Pattern[str]]:
+        letters = [sum(map(str.isalpha, literal)) for literal in self._literals]
+        few = max(letters[0], letters[-1]) < _AT_AN_END and sum(letters) < _IN_ALL
+        names = list(dict.fromkeys(place[1] for place in _PLACE.finditer(self._source)))
+        pattern = re.escape(self._source)
+        for number, name in enumerate(names):
+            counted = _COUNTED.fullmatch(name)
+            value = r"\S+?" if few else r"[\d.,]+|“.+?”" if _IS_NUMBER.match(name) else ".*?"
+            value = rf"\S+ {re.escape(counted[1])}s?" if counted else value
+            place = re.escape(f"{{{name}}}")
+            pattern = pattern.replace(place, f"(?P<v{number}>{value})", 1).replace(place, f"(?P=v{number})")
+        return names, re.compile(pattern, re.DOTALL)
+
+
+def _made(templates: Iterable[_Template], text: str, say: Callable[[str, str], str]) -> str | None:
+    """Return the translation of a text with the template of which it has most, None where it has none."""
+    found = [(values, each.translation) for each in templates if (values := each.values(text)) is not None]
+    if not found:
+        return None
+    values, translation = min(found, key=lambda each: sum(map(len, each[0].values())))
+    return _PLACE.sub(lambda place: say(place[1], values.get(place[1], place[0])), translation)
 
 
 def context_of(block: Block, place: str = "") -> str:
@@ -105,6 +185,8 @@ def place_of(tags: list[str]) -> str:
 @cache
 def translated(chapter: str, language: str, root: Path = ROOT) -> Translations:
     """Return the lookup for a chapter's texts and those of the interface; raises CommandError for an unknown language."""
+    import polib  # not where nothing is translated
+
     existing_language(language, root)
     files = [root / f"locale/{language}/{name}.po" for name in (INTERFACE, chapter)]
     return Translations(language, [entry for file in files if file.exists() for entry in polib.pofile(str(file))])

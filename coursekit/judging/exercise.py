@@ -19,12 +19,13 @@ from coursekit.basics.versions import in_words
 from coursekit.judging import message_ids, quiz_text
 from coursekit.judging.answer import NOT_CALLABLE, NOT_PLAIN, NOT_THERE, Answer, OwnRequestFailed, Raised, Unreachable
 from coursekit.judging.expect import Wrong, expect_close
-from coursekit.judging.form import WrongType
+from coursekit.judging.form import WrongType, at
 from coursekit.judging.message_ids import Said, said
 from coursekit.judging.result import Result
 
 PUBLIC_SEED = 2026
 CALLS = {kind: call for call, kind in JUDGES.items()}  # what a learner calls for each kind
+CALLED = {"check": "an exercise", "quiz": "a quiz", "no hints": "a quiz, which has no hints"}
 Check = Callable[[Answer, np.random.Generator], None]
 # Of each case, the arguments of a call and what it must return.
 Table = Callable[[np.random.Generator], Iterable[tuple[tuple, object]]]
@@ -178,7 +179,7 @@ def find(chapter: str, name: str, kind: str, caller: str = "") -> Exercise | Qui
         return items[name]
     if name in items:
         right = CALLS[items[name].kind]
-        article = "an exercise" if right == "check" else "a quiz, which has no hints" if caller == "hint" else "a quiz"
+        article = CALLED["no hints" if caller == "hint" and right == "quiz" else right]
         raise UnknownName(f'{name!r} is {article}: call {right}("{name}", {name}).')
     same_kind = [item.name for item in items.values() if item.kind == kind]
     near = difflib.get_close_matches(name, same_kind, n=3, cutoff=0.6) or same_kind
@@ -199,8 +200,7 @@ def judge(item: Exercise | Quiz, answer: Answer, seed: int = PUBLIC_SEED) -> Res
         of_table = Said(str(wrong), message_ids.id_of(str(wrong)))
         return _wrong(item, answer, found if found.id else of_table)
     except WrongType as wrong:
-        place = f" at `{wrong.place}`" if wrong.place else ""
-        return _wrong(item, answer, said("returns", wanted=wrong.wanted, place=place, got=wrong.got))
+        return _wrong(item, answer, said("returns", wanted=wrong.wanted, place=at(wrong.place), got=wrong.got))
     except Raised as raised:
         return _raised(item, answer, raised)
     except Unreachable:

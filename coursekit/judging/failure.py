@@ -70,18 +70,22 @@ def _local_line(error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _CELL.search(frame.filename)]
     if not frames:
         return ""
-    code = f": `{frames[-1].line.strip()}`" if frames[-1].line else ""
-    return _place([(frame.filename, frame.lineno, frame.name) for frame in frames]) + code
+    line, name = _place([(frame.filename, frame.lineno, frame.name) for frame in frames])
+    code = (frames[-1].line or "").strip()
+    return f"line {line} of the cell with `{name}`: `{code}`" if code else f"line {line} of the cell with `{name}`"
 
 
 def _remote_line(text: str) -> str:
     """Return the last line of the learner's own cells in the traceback that Ray brought back as text."""
     frames = [match for match in _REMOTE_FRAME.findall(text) if _CELL.search(match[0])]
-    return _place(frames) if frames else ""
+    if not frames:
+        return ""
+    line, name = _place(frames)
+    return f"line {line} of the cell with `{name}`"
 
 
-def _place(frames: list) -> str:
-    """Return line and cell of the last frame (file, line, function): a comprehension has no name, so that of a function around it."""
+def _place(frames: list) -> tuple[object, str]:
+    """Return line and name of the last frame (file, line, function): a comprehension has no name, so that of a function around it."""
     file, line, last = frames[-1]
     names = (name for other, _, name in reversed(frames) if other == file and not name.startswith("<"))
-    return f"line {line} of the cell with `{next(names, last)}`"
+    return line, next(names, last)

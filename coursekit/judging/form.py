@@ -1,13 +1,13 @@
 """Whether a value has the form that an annotation names, in words that a learner understands."""
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
 
 # What counts as a type (what NumPy, PyTorch and plain Python return for it), and how people call one and several of it.
-_TYPES: dict[type, tuple[tuple[type, ...], str, str]] = {
+TYPES: dict[type, tuple[tuple[type, ...], str, str]] = {
     list: ((list, tuple, np.ndarray), "a list", "lists"),
     tuple: ((tuple, list, np.ndarray), "a tuple", "tuples"),
     set: ((set,), "a set", "sets"),
@@ -43,7 +43,7 @@ def conform(value: Any, wanted: Any, place: str = "") -> Any:
     if origin in (Union, types.UnionType):
         return _of_one(value, parts, place)
     kind: Any = type(None) if origin is None else origin
-    fitting: Any = _TYPES[kind][0]
+    fitting: Any = TYPES[kind][0]
     if not isinstance(value, fitting) or (isinstance(value, bool) and kind is not bool):
         raise WrongType(called(wanted), _called_value(value), place)
     if kind is np.ndarray:
@@ -64,6 +64,11 @@ def conform(value: Any, wanted: Any, place: str = "") -> Any:
     return kind(conform(item, parts[0], _at(place, i)) if parts else item for i, item in enumerate(items))
 
 
+def at(place: str) -> str:
+    """Return where in a value something is, in words."""
+    return f" at `{place}`" if place else ""
+
+
 def returned(function: Callable) -> Any:
     """Return the annotation of what a function returns."""
     note = function.__annotations__.get("return", Any)
@@ -78,12 +83,24 @@ def called(wanted: Any, many: bool = False) -> str:
         return "dicts" if many else "a dict"
     origin, parts = get_origin(wanted) or wanted, [part for part in get_args(wanted) if part is not ...]
     if origin in (Union, types.UnionType):
-        return " or ".join(called(part, many) for part in parts)
-    _, one, several = _TYPES[type(None) if origin is None else origin]
+        return _one_of(parts, many)
+    _, one, several = TYPES[type(None) if origin is None else origin]
     name = several if many else one
-    if origin in (list, set) or (origin is tuple and ... in get_args(wanted)):
-        return f"{name} of {called(parts[0], many=True)}" if parts else name
-    return f"{name} of {len(parts)} values" if origin is tuple and parts else name
+    if not parts or origin not in (list, set, tuple):
+        return name
+    items = called(parts[0], many=True)
+    if origin is list:
+        return f"lists of {items}" if many else f"a list of {items}"
+    if origin is set:
+        return f"sets of {items}" if many else f"a set of {items}"
+    if ... in get_args(wanted):
+        return f"tuples of {items}" if many else f"a tuple of {items}"
+    return f"tuples of {len(parts)} values" if many else f"a tuple of {len(parts)} values"
+
+
+def _one_of(parts: Sequence[Any], many: bool = False) -> str:
+    *first, last = [called(part, many) for part in parts]
+    return f"{' or '.join(first)} or None" if first and last == "None" else " or ".join([*first, last])
 
 
 def _of_keys(value: Any, wanted: Any, place: str) -> dict:
@@ -101,7 +118,7 @@ def _of_one(value: Any, parts: tuple, place: str) -> Any:
             return conform(value, part, place)
         except WrongType:
             continue
-    raise WrongType(" or ".join(map(called, parts)), _called_value(value), place)
+    raise WrongType(_one_of(parts), _called_value(value), place)
 
 
 def _as_array(value: Any, place: str) -> np.ndarray:
@@ -118,4 +135,4 @@ def _at(place: str, key: object) -> str:
 def _called_value(value: object) -> str:
     if value is None:
         return "nothing (None)"
-    return _TYPES[type(value)][1] if type(value) in _TYPES else type(value).__name__
+    return TYPES[type(value)][1] if type(value) in TYPES else type(value).__name__

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from coursekit.basics.cards import card, plural, prose
+from coursekit.basics.readers_language import told, told_message
 from coursekit.judging.message_ids import NOTHING_SAID, Said
 
 MIME = "application/vnd.coursekit+json"
@@ -11,6 +12,7 @@ SIGNS = {"passed": "✔", "wrong": "✘", "crashed": "⚡", "todo": "…", "unju
 # As people read them, in the order in which a summary names them.
 WORDS = {status: status for status in SIGNS} | {"todo": "not attempted", "unjudged": "not judged"}
 COLOURS = {"passed": "#16a34a", "wrong": "#dc2626", "todo": "#64748b", "crashed": "#d97706", "unjudged": "#7c3aed"}
+NOT_COUNTED, OR = "not counted", "or"
 INTERRUPTED = "interrupted"  # the one status that is never recorded, so no summary has it
 NOTHING = "Nothing came back: either a `return` is missing, or your code ended without reaching one."
 
@@ -66,9 +68,9 @@ class Result:
     def headline_with(self, earned: int | float) -> str:
         """Return the line where a person may have given other points."""
         if self.status == INTERRUPTED:
-            return f"■ {self.name}: {INTERRUPTED}"
-        points = f"{earned} of {plural(self.points, 'point')}" if self.points or earned else "not counted"
-        return f"{SIGNS[self.status]} {self.name}: {WORDS[self.status]}, {points}"
+            return f"■ {self.name}: {told(INTERRUPTED)}"
+        points = f"{earned} of {plural(self.points, 'point')}" if self.points or earned else NOT_COUNTED
+        return f"{SIGNS[self.status]} {self.name}: {told(WORDS[self.status])}, {told(points)}"
 
     def as_dict(self) -> dict:
         """Return the result as plain data."""
@@ -78,14 +80,19 @@ class Result:
 
     def details(self) -> list[tuple[str, str]]:
         """Return what to show below the message: label and code."""
-        rows = [("Tried", self.tried), ("Came back", self.got), ("Look at", self.where)]
+        rows = [(told("Tried"), told(self.tried)), (told("Came back"), self.got), (told("Look at"), told(self.where))]
         return [(label, text) for label, text in rows if text]
 
+    def shown_message(self) -> str:
+        """Return the message in the reader's language."""
+        return told_message((self.chapter, self.name), self.message_id, self.values, self.message)
+
     def __str__(self) -> str:
-        lines = [self.headline, *(f"  {line}" for line in self.message.splitlines())]
-        lines += [f"  {NOTHING}"] if self._came_back_empty() else []
+        lines = [self.headline, *(f"  {line}" for line in self.shown_message().splitlines())]
+        lines += [f"  {told(NOTHING)}"] if self._came_back_empty() else []
         lines += [f"  {label}: {text}" for label, text in self.details()]
-        lines += [f"  Stuck? {' or '.join(self._help())}"] if self._help() else []
+        ask = f" {told(OR)} ".join(self._help())
+        lines += [f"  {told('Stuck?')} {ask}"] if ask else []
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -95,12 +102,14 @@ class Result:
 
     def body(self) -> str:
         """Return as HTML what stands below the headline."""
-        body = f"<div>{prose(self.message)}</div>" if self.message else ""
-        body += f"<div>{prose(NOTHING)}</div>" if self._came_back_empty() else ""
+        body = f"<div>{prose(self.shown_message())}</div>" if self.message else ""
+        body += f"<div>{prose(told(NOTHING))}</div>" if self._came_back_empty() else ""
         for label, text in self.details():
             body += f"<div style='margin-top:4px'><span style='opacity:.7'>{label}</span> {prose(_code(text))}</div>"
-        if ask := " or ".join(map(_code, self._help())):
-            body += f"<div style='margin-top:4px;opacity:.7'>Stuck? Type {prose(ask)} in a cell of your own.</div>"
+        if self._help():
+            asked = f" {told(OR)} ".join(map(_code, self._help()))
+            ask = told(f"Stuck? Type {asked} in a cell of your own.")
+            body += f"<div style='margin-top:4px;opacity:.7'>{prose(ask)}</div>"
         return body
 
     def _help(self) -> list[str]:

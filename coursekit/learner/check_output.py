@@ -10,6 +10,7 @@ from typing import Any
 
 from coursekit.basics.cards import prose
 from coursekit.basics.progress_bar import in_notebook
+from coursekit.basics.readers_language import told
 from coursekit.judging.answer import Answer
 from coursekit.ray_bridge import rendezvous
 
@@ -40,7 +41,7 @@ class _Limited:
         """Write the last lines, and how many were left out; what still holds this stream writes to the one below."""
         self.write("\n" if self._begun else "")
         if left_out := max(0, self._count - FIRST) - len(self._last):
-            self._stream.write(f"… {left_out:,} lines are left out here …\n")
+            self._stream.write(told(f"… {left_out:,} lines are left out here …") + "\n")
         self._stream.write("".join(self._last))
         self.write = self._stream.write  # type: ignore[method-assign]
 
@@ -77,10 +78,10 @@ def _watch(answer: Answer, over: threading.Event) -> None:
 
     line = display({"text/plain": ""}, raw=True, display_id=True)
     while not over.is_set():
-        doing = rendezvous.waiting() or f"running {answer.tried or 'your code'}"
+        doing = told(rendezvous.waiting()) or told(f"running {answer.tried or told('your code')}")
         seconds = time.monotonic() - start
-        text = f"Still checking {answer.name}, for {seconds:.0f} s so far: {doing}."
-        text += " ■ stops it." if seconds > STOP_AFTER else ""
+        text = told(f"Still checking {answer.name}, for {seconds:.0f} s so far: {doing}.")
+        text += told(" ■ stops it.") if seconds > STOP_AFTER else ""
         line.update({"text/plain": text, "text/html": f"<i>{prose(text)}</i>"}, raw=True)
         over.wait(1)
     line.update({"text/html": "", "text/plain": ""}, raw=True)

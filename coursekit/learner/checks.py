@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from coursekit.basics.cards import Note, plural
+from coursekit.basics.readers_language import told
 from coursekit.judging import exercise, wire
 from coursekit.judging.answer import Answer, serve
 from coursekit.judging.failure import describe_safely
@@ -22,6 +23,7 @@ from coursekit.learner.workshop.copied_answers import taken
 
 ATTEMPTS_BEFORE_SOLUTION = 3
 TAKEN = "This answer came from the room, so it earns no points. Write your own in the answer cell, run that cell, and check again."
+LAST_HINT = "That was the last one."
 HINTS = "#7c3aed"
 CLOSED = "Your instructor has closed them for this chapter. If you are stuck, ask in class."
 
@@ -78,17 +80,18 @@ def hint(name: object = None, number: int = 0) -> Note:
         return Note(f"About this mistake: {name}", text, HINTS, own.shown())
     number = min(max(number, 1) if number else session.hints.get(name, 0) + 1, len(item.hints))
     session.hints[name] = max(number, session.hints.get(name, 0))
-    more = f"\nThat was the last one. {_what_opens(name, item)}" if number == len(item.hints) else ""
+    more = f"\n{LAST_HINT} {_what_opens(name, item)}" if number == len(item.hints) else ""
     return Note(f"Hint {number} of {len(item.hints)} for {name}", item.hints[number - 1] + more, HINTS)
 
 
 def _what_opens(name: str, item: exercise.Exercise) -> str:
     """Return what there is after the last hint, and when."""
     if not attempts_left(name):
-        lines = f'`puzzle("{name}")` shows the lines of our solution in another order, and ' if item.spare else ""
-        return f'{lines}`solution("{name}")` shows ours.'
+        if item.spare:
+            return f'`puzzle("{name}")` shows the lines of our solution in another order, and `solution("{name}")` shows ours.'
+        return f'`solution("{name}")` shows ours.'
     lines = f'After two attempts, `puzzle("{name}")` shows the lines of our solution in another order. '
-    return f'{lines if item.spare else ""}After three attempts, or a pass, `solution("{name}")` shows ours.'
+    return (lines if item.spare else "") + f'After three attempts, or a pass, `solution("{name}")` shows ours.'
 
 
 def solution(name: object = None) -> Note:
@@ -102,7 +105,7 @@ def solution(name: object = None) -> Note:
         return Note(f"Not yet: {name}", f"The solution opens after {left}, or when you pass. `hint` is free.")
     if item.kind == "quiz":
         text, feedback = item.options[item.key]
-        return Note(f"{name}: {item.key}) {text}", feedback, "#16a34a")
+        return Note(f"{name}: {item.key}) {told(text)}", feedback, "#16a34a")
     code = shell.solution_code(session.chapter, name)
     return Note(f"Our solution of {name}", item.idea, "#16a34a", code) if code else no_solution(name)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from coursekit.basics.cards import plural
+from coursekit.basics.readers_language import told
 from coursekit.learner.progress import home, kept
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Guesses:
     right: int = 0  # so many of them were right
 
     def __str__(self) -> str:
-        return "\n".join([*map(_line, self.numbers), *self.sentences()])
+        return "\n".join([*map(_line, self.numbers), *map(told, self.sentences())])
 
     __repr__ = __str__
 
@@ -67,12 +68,12 @@ class Guesses:
         for each in self.numbers[:NAMED]:
             inwards = "left" if each.said < math.sqrt(math.prod(ends)) else "right"
             ax.annotate(f" {each.name} ", (each.said, each.was), fontsize=10, va="bottom", ha=inwards)
-        ax.annotate("too low", (0.03, 0.97), xycoords="axes fraction", va="top", color="0.4", fontsize=11)
-        ax.annotate("too high", (0.97, 0.03), xycoords="axes fraction", ha="right", color="0.4", fontsize=11)
+        ax.annotate(told("too low"), (0.03, 0.97), xycoords="axes fraction", va="top", color="0.4", fontsize=11)
+        ax.annotate(told("too high"), (0.97, 0.03), xycoords="axes fraction", ha="right", color="0.4", fontsize=11)
         ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
-        ax.set_xlabel("what you guessed", fontsize=12)
-        ax.set_ylabel("what was measured", fontsize=12)
-        ax.set_title("\n".join(self.sentences()), fontsize=11, loc="left")
+        ax.set_xlabel(told("what you guessed"), fontsize=12)
+        ax.set_ylabel(told("what was measured"), fontsize=12)
+        ax.set_title("\n".join(map(told, self.sentences())), fontsize=11, loc="left")
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coursekit.basics.paths import PACKAGE
+from coursekit.basics.readers_language import told
 from coursekit.judging.result import Curve
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class LearningCurves:
 
     @property
     def _curves(self) -> dict[str, Curve]:
-        return {"yours": self.yours} | ({"ours": self.ours} if self.ours else {})
+        return {told("yours"): self.yours} | ({told("ours"): self.ours} if self.ours else {})
 
     def __str__(self) -> str:
         """Return a table: the last point in each part of the longer curve, a dash where it has none."""
@@ -35,12 +36,13 @@ class LearningCurves:
         end = max(points[-1][0] for points in curves)
         width = _round(end / min(ROWS, max(map(len, curves))))
         names = "".join(f"{name:>10}" for name in self._curves)
-        lines = [f"{self.name}: mean return", f"{over:>14}{names}"]
+        lines = [f"{self.name}: {told('mean return')}", f"{told(over):>14}{names}"]
         for row in range(max(1, math.ceil(end / width))):
             low, high = width * row, width * (row + 1)
             tests = "".join(f"{_last(points, low, high):>10}" for points in curves)
-            lines.append(f"{f'up to {_short(high)}':>14}{tests}")
-        return "\n".join([*lines, self.recorded])
+            end_of_row = told(f"up to {_short(high)}")
+            lines.append(f"{end_of_row:>14}{tests}")
+        return "\n".join([*lines, told(self.recorded)])
 
     __repr__ = __str__
 
@@ -48,9 +50,9 @@ class LearningCurves:
         """Draw all of them."""
         for colour, (label, curve) in zip(("#D55E00", "#0072B2"), self._curves.items(), strict=False):
             ax.plot(*zip(*curve.points, strict=True), color=colour, marker=".", label=label)
-        ax.set_xlabel(self.yours.over, fontsize=12)
-        ax.set_ylabel("mean return", fontsize=12)
-        ax.set_title(f"{self.name}\n{self.recorded}", fontsize=11, loc="left")
+        ax.set_xlabel(told(self.yours.over), fontsize=12)
+        ax.set_ylabel(told("mean return"), fontsize=12)
+        ax.set_title(f"{self.name}\n{told(self.recorded)}", fontsize=11, loc="left")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, fontsize=11)
         return ax

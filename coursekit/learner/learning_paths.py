@@ -16,10 +16,9 @@ PATHS = {
         [*range(6), 7, 8, 10, 26],
     ),
 }
-WHOLE = "the course"
 
 
 def path_of(begun: set[int], every: list[int]) -> tuple[str, list[int]]:
-    """Return the name and the chapters of the first path with all the chapters that a learner has begun; if none has, all chapters."""
-    fitting = ((f"“{name}”", numbers) for name, (_, numbers) in PATHS.items() if begun <= {*numbers})
-    return next(fitting, (WHOLE, every))
+    """Return the name and the chapters of the first path with all the chapters that a learner has begun; if none has, "" and all chapters."""
+    fitting = ((name, numbers) for name, (_, numbers) in PATHS.items() if begun <= {*numbers})
+    return next(fitting, ("", every))

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from coursekit.basics.paths import PACKAGE
+from coursekit.basics.readers_language import told
 from coursekit.judging import message_ids
 from coursekit.judging.exercise import AuthorError, load
 
+NOT_RUN, PRINTS = "not run: it needs a Ray with two free CPUs", "prints here, just now:"
 EXERCISES = PACKAGE / "exercises"
 
 
@@ -27,8 +29,8 @@ class MistakeHint:
     def shown(self) -> str:
         """Return the example and what it has just printed; without a Ray that has room for its tasks, the example alone."""
         if "import ray" in self.code and not _has_room():
-            return f"{self.code}\n# not run: it needs a Ray with two free CPUs"
-        return f"{self.code}\n# prints here, just now:\n{printed(self.code)}"
+            return f"{self.code}\n# {told(NOT_RUN)}"
+        return f"{self.code}\n# {told(PRINTS)}\n{printed(self.code)}"
 
 
 def _has_room() -> bool:

@@ -10,8 +10,9 @@ import nbformat
 from coursekit.basics.cards import card, link, plural, prose
 from coursekit.basics.cells import judged_by
 from coursekit.basics.paths import NOTEBOOKS, typed
+from coursekit.basics.readers_language import told
 from coursekit.judging import exercise
-from coursekit.judging.result import SIGNS
+from coursekit.judging.result import NOT_COUNTED, SIGNS
 from coursekit.learner.guesses import Guesses, guesses
 from coursekit.learner.learning_paths import path_of
 from coursekit.learner.pace import in_words, minutes, pace
@@ -24,6 +25,8 @@ _NUMBER = re.compile(r"\(ch(\d\d)_\w+\.ipynb\)")
 REVIEW = (
     f"A review of earlier chapters is due and takes five minutes: `review()`, or `{typed('review')}` in a terminal."
 )
+_KIND = re.compile(r"^\w+ (?=\d)")
+OF = "of"
 WIDTH, BAR = 80, 10  # columns of a terminal, and of a bar
 # A plot is drawn on white. Where JupyterLab is dark, its lightness is reversed, and its colours stay.
 DARK_PLOTS = "<style>[data-jp-theme-light=false] .jp-RenderedImage img{filter:invert(.93) hue-rotate(180deg)}</style>"
@@ -38,19 +41,19 @@ class Contents:
     links: dict[str, str] = field(default_factory=dict)  # by name
 
     def __str__(self) -> str:
-        lines = [f"{sign} {name}: {_worth(points)}, {minutes} min" for sign, name, points, minutes in self.rows]
-        return "\n".join(filter(None, [*lines, self.note]))
+        lines = [f"{sign} {name}: {told(_worth(points))}, {minutes} min" for sign, name, points, minutes in self.rows]
+        return "\n".join(filter(None, [*lines, told(self.note)]))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         lines = "".join(
-            f"<div>{sign} {link(name, self.links[name])} · {_worth(points)} · {minutes} min</div>"
+            f"<div>{sign} {link(name, self.links[name])} · {told(_worth(points))} · {minutes} min</div>"
             for sign, name, points, minutes in self.rows
         )
         total = sum(row[2] for row in self.rows)
-        lines += f"<div style='margin-top:4px'>{prose(self.note)}</div>"
-        return DARK_PLOTS + card(f"{plural(total, 'point')} in this chapter", lines, "#2563eb")
+        lines += f"<div style='margin-top:4px'>{prose(told(self.note))}</div>"
+        return DARK_PLOTS + card(told(f"{plural(total, 'point')} in this chapter"), lines, "#2563eb")
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,11 @@ class Chapter:
         """Return its number in the course."""
         return int(self.name[2:4])
 
+    @property
+    def shown_title(self) -> str:
+        """Return its title in the reader's language."""
+        return told(self.title, self.name)
+
 
 @dataclass(frozen=True)
 class Overview:
@@ -83,14 +91,7 @@ class Overview:
     invited: bool = False  # a review is due
 
     def __str__(self) -> str:
-        said = [
-            self._total(),
-            self.done_and_retired(),
-            self.note,
-            self.time_left(),
-            self.invitation(),
-            self.next_step()[0],
-        ]
+        said = [*map(told, (self._total(), *self._notes())), self.next_step()[0]]
         return "\n".join([*map(_line, self.chapters), *(textwrap.fill(text, WIDTH) for text in said if text)])
 
     __repr__ = __str__
@@ -99,11 +100,11 @@ class Overview:
         """Return what to do next, and its link, after the chapter `done`, else after the one that was worked on last."""
         chapter, elective = self._next(done)
         if chapter is None:
-            return "You have every point of the course.", ""
+            return told("You have every point of the course."), ""
         begun = f"{chapter.begun[0]}, which you have begun, in " if chapter.begun else ""
         begun = begun or (f"{chapter.open[0]}, in " if chapter.earned else "")
-        kind = "Next, an elective" if elective else "Next"
-        return f"{kind}: {begun}{chapter.name}.ipynb ({chapter.title})", link_to(chapter.name)
+        kind = told("Next, an elective") if elective else told("Next")
+        return f"{kind}: {told(begun)}{chapter.name}.ipynb ({chapter.shown_title})", link_to(chapter.name)
 
     def _next(self, done: str = "") -> tuple[Chapter | None, bool]:
         """Return the next chapter of the learner's path, and whether it is an elective, because the path is done."""
@@ -136,8 +137,16 @@ class Overview:
             return ""
         here = in_words(self.pace * minutes(chapter.name, chapter.open))
         whole = sum(minutes(each.name, each.open) for each in self.chapters if each.number in way)
-        rest = f", and {in_words(self.pace * whole)} to the end of {name}" if whole else ""
-        return f"At your pace, about {here} are left in Chapter {chapter.number}{rest}."
+        rest = in_words(self.pace * whole)
+        if whole and name:
+            return (
+                f"At your pace, about {here} are left in Chapter {chapter.number}, and {rest} to the end of “{name}”."
+            )
+        if whole:
+            return (
+                f"At your pace, about {here} are left in Chapter {chapter.number}, and {rest} to the end of the course."
+            )
+        return f"At your pace, about {here} are left in Chapter {chapter.number}."
 
     def done_and_retired(self) -> str:
         """Return a line on the exercises that were passed and that the course has no longer, "" for none."""
@@ -147,13 +156,14 @@ class Overview:
         earned, points = sum(c.earned for c in self.chapters), sum(c.points for c in self.chapters)
         return f"In all: {earned} of {points} points."
 
+    def _notes(self) -> tuple[str, ...]:
+        return self.done_and_retired(), self.note, self.time_left(), self.invitation()
+
     def _repr_html_(self) -> str:
         rows = "".join(_row(chapter) for chapter in self.chapters)
-        said = (self.done_and_retired(), self.note, self.time_left(), self.invitation())
-        notes = "".join(f"<p>{prose(note)}</p>" for note in said if note)
-        return (
-            f"<table><tbody>{rows}</tbody></table><p><b>{self._total()}</b></p>{notes}<p>{link(*self.next_step())}</p>"
-        )
+        notes = "".join(f"<p>{prose(told(note))}</p>" for note in self._notes() if note)
+        total = f"<p><b>{told(self._total())}</b></p>"
+        return f"<table><tbody>{rows}</tbody></table>{total}{notes}<p>{link(*self.next_step())}</p>"
 
 
 def progress(chapter: str = "") -> Overview | Contents | Guesses:
@@ -232,14 +242,14 @@ def _graded(path: Path) -> tuple[str, dict[str, tuple[int, str]], frozenset[int]
 
 
 def _worth(points: int) -> str:
-    return plural(points, "point") if points else "not counted"
+    return plural(points, "point") if points else NOT_COUNTED
 
 
 def _line(chapter: Chapter) -> str:
     full = BAR * chapter.earned // chapter.points if chapter.points else 0
-    points = f"{'█' * full}{'░' * (BAR - full)}  {chapter.earned:>3} of {chapter.points:>2}"
+    points = f"{'█' * full}{'░' * (BAR - full)}  {chapter.earned:>3} {told(OF)} {chapter.points:>2}"
     width = WIDTH - len(points) - 2
-    return f"{textwrap.shorten(chapter.title.removeprefix('Chapter '), width, placeholder=' …'):<{width}}  {points}"
+    return f"{textwrap.shorten(_KIND.sub('', chapter.shown_title), width, placeholder=' …'):<{width}}  {points}"
 
 
 def _row(chapter: Chapter) -> str:
@@ -248,5 +258,5 @@ def _row(chapter: Chapter) -> str:
         "<div style='width:160px;height:10px;border-radius:5px;background:#94a3b855'>"
         f"<div style='width:{percent:.0f}%;height:10px;border-radius:5px;background:#16a34a'></div></div>"
     )
-    title = link(chapter.title, link_to(chapter.name))
-    return f"<tr><td style='text-align:left'>{title}</td><td>{bar}</td><td style='white-space:nowrap'>{chapter.earned} of {chapter.points}</td></tr>"
+    title = link(chapter.shown_title, link_to(chapter.name))
+    return f"<tr><td style='text-align:left'>{title}</td><td>{bar}</td><td style='white-space:nowrap'>{chapter.earned} {told(OF)} {chapter.points}</td></tr>"

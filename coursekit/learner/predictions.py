@@ -10,6 +10,7 @@ from typing import Any
 from coursekit.basics.cards import Note
 from coursekit.basics.cpus import cores
 from coursekit.basics.files import write_whole
+from coursekit.basics.readers_language import told
 from coursekit.learner import session
 from coursekit.learner.progress import home, kept
 from coursekit.learner.workshop import connection, outbox
@@ -23,8 +24,10 @@ def predict(name: str, value: Any, options: Sequence[str] = ()) -> Note:
     choices = options if isinstance(options, list | tuple) else None  # with a decimal comma, `0,4` is two arguments
     said = None if choices is None else _number(name, value) if not choices else value if value in choices else None
     if said is None:
-        wanted = f"one of {', '.join(f'`{each!r}`' for each in choices)}" if choices else "a number, such as `0.5`,"
-        return Note("What do you expect?", f"Write {wanted} in place of the dots, then run this cell.")
+        listed = ", ".join(f"`{each!r}`" for each in choices or ())
+        words = f"Write one of {listed} in place of the dots, then run this cell."
+        number = "Write a number, such as `0.5`, in place of the dots, then run this cell."
+        return Note("What do you expect?", words if choices else number)
     path = _file(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(kept(path) | {"predicted": said, "options": [*options]}))
@@ -65,7 +68,7 @@ def share(name: str, value: Any) -> Note:
 def _number(name: str, value: Any) -> float | None:
     """Return a number as a learner may give it, None for what is none; raises ValueError for a name that is none."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"A name has letters, digits and underscores, as in a variable: not {name!r}.")
+        raise ValueError(told(f"A name has letters, digits and underscores, as in a variable: not {name!r}."))
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -10,15 +10,17 @@ import tokenize
 from typing import Any
 
 from coursekit.basics.cards import Note
+from coursekit.basics.readers_language import told
 from coursekit.judging.exercise import find
 from coursekit.learner import shell
 from coursekit.learner.checks import CLOSED, HINTS, attempts_left, named, no_solution
 from coursekit.learner.session import current
 
 HOW = """\
-# Puzzle: the lines of our solution in another order, and {spare} that {verb} belong. Move a line with Alt+Up and Alt+Down,
+# Puzzle: the lines of our solution in another order, and {spare}. Move a line with Alt+Up and Alt+Down,
 # delete what doesn't belong, and run the cell. The lines have the right indentation. Then: check("{name}")
 """
+ONE_SPARE, SPARE = "one that doesn't belong", "{count} that don't belong"
 
 
 def puzzle(name: object = None) -> Note:
@@ -51,8 +53,8 @@ def text(name: str, source: str, spare: tuple[str, ...], seed: int = 0) -> str:
     draw = random.Random(f"{name} {seed}")
     while shuffled[: len(lines)] == lines:
         draw.shuffle(shuffled)
-    few, verb = ("one", "doesn't") if len(spare) == 1 else (str(len(spare)), "don't")
-    return HOW.format(name=name, spare=few, verb=verb) + "\n".join([*above, *shuffled, *below])
+    few = told(ONE_SPARE) if len(spare) == 1 else told(SPARE.format(count=len(spare)))
+    return told(HOW.format(name=name, spare=few)) + "\n".join([*above, *shuffled, *below])
 
 
 def parts(source: str) -> tuple[list[str], list[str], list[str]]:

@@ -94,10 +94,8 @@ def answered(item: Item, right: bool) -> str:
     except (OSError, filelock.Timeout) as error:
         return f"This review could not be saved in {home()} ({error})."
     left = (review.due - today()).days
-    when = "tomorrow" if left == 1 else f"in {plural(left, 'day')}"
-    return " ".join(
-        filter(None, [f"It comes back {when}." if review.step < len(DAYS) else "That was its last review.", note])
-    )
+    when = "It comes back tomorrow." if left == 1 else f"It comes back in {plural(left, 'day')}."
+    return " ".join(filter(None, [when if review.step < len(DAYS) else "That was its last review.", note]))
 
 
 def _first(entry: dict[str, Any]) -> Review:

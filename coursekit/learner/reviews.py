@@ -11,14 +11,16 @@ from itertools import islice
 from typing import Any
 
 from coursekit.basics.cards import Note, plural
+from coursekit.basics.readers_language import told, told_markdown
 from coursekit.judging.exercise import find
 from coursekit.judging.result import COLOURS, SIGNS, WORDS
 from coursekit.learner import shell
 from coursekit.learner.checks import HINTS, missing, result_of
 from coursekit.learner.review_schedule import AT_ONCE, Item, answered, due_items, is_question, questions, today
 from coursekit.learner.session import current
-from coursekit.learner.small_exercises import small_exercises
+from coursekit.learner.small_exercises import plain, small_exercises
 
+STUB_BELOW = "Its stub is in the cell below."
 UNKNOWN = "-"  # for a question that a learner cannot answer
 NOTHING_DUE = Note(
     "Nothing is due",
@@ -49,13 +51,13 @@ def review(answer: Any = None) -> Note:
 def ask(read: Callable[[str], str] = input, say: Callable[[object], object] = print) -> None:
     """Ask up to three questions that are due in a terminal, one after the other, until the input ends."""
     items = list(islice(filter(is_question, due_items()), AT_ONCE))
-    say(f"{plural(len(items), 'question')}. Press Enter if you don't know." if items else NOTHING_DUE)
+    say(told(f"{plural(len(items), 'question')}. Press Enter if you don't know.") if items else NOTHING_DUE)
     for number, item in enumerate(items, 1):
         options = _options(item)
         say(f"\n{_question(number, item, options)}")
         try:
-            while (letter := read("Your letter: ").strip().casefold()) not in ("", *options):
-                say(f"The options are {', '.join(options)}.")
+            while (letter := read(told("Your letter: ")).strip().casefold()) not in ("", *options):
+                say(told(f"The options are {', '.join(options)}."))
         except EOFError:
             return
         say(_feedback(item, options.get(letter))[1])
@@ -87,21 +89,22 @@ def _card(items: Sequence[Item]) -> Note:
             f'Answer in this cell, `review("{example}")`, and run it again. Write a dash where you don\'t know.'
         )
     parts += [
-        f'Write `{item.name}` of {_of(item)} again: `review("{item.name}")` puts its stub into a cell below.'
+        f'Write `{item.name}` of Chapter {_of(item)} again: `review("{item.name}")` puts its stub into a cell below.'
         for item in items
         if item not in asked
     ]
     return Note("From earlier chapters, in five minutes", "\n\n".join(parts), HINTS)
 
 
-def _of(item: Item) -> str:
-    return f"Chapter {int(item.chapter[2:4])}"
+def _of(item: Item) -> int:
+    return int(item.chapter[2:4])
 
 
 def _question(number: int, item: Item, options: Mapping[str, str]) -> str:
     question, said, _ = questions(item.chapter)[item.name]
-    shown = [f"{letter}) {said[own][0]}" for letter, own in options.items()]
-    return f"{number}. {question} ({_of(item)})\n" + textwrap.indent("\n".join(shown), "   ")
+    shown = [f"{letter}) {told(said[own][0], item.chapter)}" for letter, own in options.items()]
+    chapter = told(f"Chapter {_of(item)}")
+    return f"{number}. {told(question, item.chapter)} ({chapter})\n" + textwrap.indent("\n".join(shown), "   ")
 
 
 def _options(item: Item) -> dict[str, str]:
@@ -144,21 +147,22 @@ def _feedback(item: Item, chosen: str | None) -> tuple[bool, str]:
     """Keep the choice of an option, by its author's letter, and return whether it is right, and what it answers back."""
     _, options, key = questions(item.chapter)[item.name]
     right = chosen == key
-    said = options[chosen][1] if chosen else f"{_of(item)} explains it."
-    return right, f"{SIGNS['passed' if right else 'wrong']} {item.name}: {said} {answered(item, right)}"
+    said = told(options[chosen][1], item.chapter) if chosen else told(f"Chapter {_of(item)} explains it.")
+    return right, f"{SIGNS['passed' if right else 'wrong']} {item.name}: {said} {told(answered(item, right))}"
 
 
 def _stub(item: Item) -> Note:
     exercise = small_exercises(item.chapter)[item.name]
     shell.put_below(f"{exercise.cell()}\n\nreview({item.name})")
-    return Note(f"{item.name}, from {_of(item)}", f"{exercise.task}\n\nIts stub is in the cell below.", HINTS)
+    task = plain(told_markdown(exercise.task, item.chapter))
+    return Note(f"{item.name}, from Chapter {_of(item)}", f"{task}\n\n{STUB_BELOW}", HINTS)
 
 
 def _checked(item: Item, answer: object) -> Note:
     """Return what came of an exercise, checked with the day's own inputs; until it passes, it stays due."""
     result = result_of(find(*item, "exercise"), answer, seed=today().toordinal())
-    lines = [result.message, *(f"{label}: `{text}`" for label, text in result.details())]
+    lines = [result.shown_message(), *(f"{label}: `{text}`" for label, text in result.details())]
     lines.append(answered(item, True) if result.status == "passed" else "It stays due until it passes.")
     sign = SIGNS.get(result.status, "")
-    title = f"{sign} {item.name}: {WORDS.get(result.status, result.status)}".strip()
+    title = f"{sign} {item.name}: {told(WORDS.get(result.status, result.status))}".strip()
     return Note(title, "\n".join(filter(None, lines)), COLOURS.get(result.status, COLOURS["todo"]))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coursekit.basics.dates import due_line
+from coursekit.basics.readers_language import take_up_in_notebook, told
 from coursekit.basics.versions import untested_ray
 from coursekit.judging import exercise
 from coursekit.judging.result import Result
@@ -56,6 +57,7 @@ def begin(chapter: str, *, due: str = "", closed: Sequence[str] = (), quizzes: b
     """
     global _session
     quiet()
+    take_up_in_notebook(chapter)
     exercise.load(chapter)
     _session = Session(chapter, {}, {}, tuple(closed), quizzes)
     shell.watch_cells()
@@ -72,5 +74,6 @@ def chapter() -> str:
 def current() -> Session:
     """Return what this notebook has seen; raises RuntimeError where no chapter has begun."""
     if _session is None:
-        raise RuntimeError("No chapter has begun: run the first cell of the notebook, the one with begin(...).")
+        take_up_in_notebook("")
+        raise RuntimeError(told("No chapter has begun: run the first cell of the notebook, the one with begin(...)."))
     return _session

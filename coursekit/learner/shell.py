@@ -12,6 +12,7 @@ import nbformat
 import coursekit
 from coursekit.basics.cells import defined_names
 from coursekit.basics.paths import SOLUTIONS
+from coursekit.basics.readers_language import told
 from coursekit.judging.exercise import UnknownName
 
 BEGINS, ENDS = "## BEGIN SOLUTION", "## END SOLUTION"
@@ -99,8 +100,8 @@ def _one_line(
     if not line:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
         return []
-    shell._showtraceback(kind, error, [line])
-    return [line]
+    shell._showtraceback(kind, error, [told(line)])
+    return [told(line)]
 
 
 def _missing(name: str | None, trace: TracebackType) -> str:

@@ -26,7 +26,7 @@ _MARKS = re.compile(r"!?\[(.+?)\]\(.+?\)|^#+ |\*\*", re.MULTILINE)  # links and 
 
 @dataclass(frozen=True)
 class SmallExercise:
-    """What an exercise asks, its stub, and what both need: the names they bind, each with its import, "" for the answer's own.
+    """What an exercise asks, as Markdown, its stub, and what both need: the names they bind, each with its import, "" for the answer's own.
 
     `needs` is what the check needs of Ray.
     """
@@ -66,10 +66,11 @@ def _small(chapter: str, name: str, needs: dict[str, int]) -> SmallExercise | No
     if not source or not place or not needed <= imports.keys() or f"`{name}`" not in cells[place - 2].source:
         return None  # the last: what is to be written stands further above, beside what it is about
     binds = {each: imports[each] for each in needed} | dict.fromkeys(defined_names(cells[place].source), "")
-    return SmallExercise(_plain(cells[place - 2].source), cells[place].source, binds, needs)
+    return SmallExercise(cells[place - 2].source, cells[place].source, binds, needs)
 
 
-def _plain(markdown: str) -> str:
+def plain(markdown: str) -> str:
+    """Return a text without the marks that only a rendered cell hides."""
     return _MARKS.sub(lambda mark: mark[1] or "", markdown)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from coursekit.basics.cards import card, prose
 from coursekit.basics.progress_bar import progress_bar
+from coursekit.basics.readers_language import told
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,11 +44,13 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], con
     """
     if len(numerator) != len(denominator) or not len(numerator):
         raise ValueError(
-            f"Give one time of each kind for every round: there are {len(numerator)} and {len(denominator)}."
+            told(f"Give one time of each kind for every round: there are {len(numerator)} and {len(denominator)}.")
         )
     if min(*numerator, *denominator) <= 0:
         raise ValueError(
-            "Each time must be more than 0 seconds: measure with time.perf_counter(), and give it enough work to see."
+            told(
+                "Each time must be more than 0 seconds: measure with time.perf_counter(), and give it enough work to see."
+            )
         )
     ratio = statistics.median(numerator) / statistics.median(denominator)
     if len(numerator) < FEWEST:
@@ -107,14 +110,14 @@ class Comparison:
 
     def __str__(self) -> str:
         width = max(map(len, self.times))
-        lines = [f"{'':{width}}  {'median':>9} {'fastest':>9} {'slowest':>9}"]
+        lines = [f"{'':{width}}  {told('median'):>9} {told('fastest'):>9} {told('slowest'):>9}"]
         lines += [f"{name:{width}}  {mid:>9} {low:>9} {high:>9}" for name, mid, low, high in self._rows()]
         return "\n".join([*lines, *self.sentences()])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        cells = [("", "median", "fastest", "slowest"), *self._rows()]
+        cells = [("", told("median"), told("fastest"), told("slowest")), *self._rows()]
         table = "".join(f"<tr>{''.join(f'<td>{prose(cell)}</td>' for cell in row)}</tr>" for row in cells)
         title, *more = self.sentences()
         return card(title, f"{prose(chr(10).join(more))}<table>{table}</table>", "#2563eb")
@@ -134,7 +137,7 @@ class Comparison:
         ax.set_xticks(places, list(self.times), fontsize=12)
         ax.set_xlim(-0.5, len(self.times) - 0.3)
         ax.set_ylim(bottom=0)
-        ax.set_ylabel("seconds", fontsize=12)
+        ax.set_ylabel(told("seconds"), fontsize=12)
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 
@@ -154,11 +157,11 @@ def compare_times(
     """
     for name, way in ways.items():
         if not callable(way):
-            raise TypeError(f"`{name}` is {way!r}, not a function: pass the function itself, without calling it.")
+            raise TypeError(told(f"`{name}` is {way!r}, not a function: pass the function itself, without calling it."))
     if len(ways) < 2 or repeats < 1:
-        raise ValueError(f"Compare at least two functions in at least one round, not {len(ways)} in {repeats}.")
+        raise ValueError(told(f"Compare at least two functions in at least one round, not {len(ways)} in {repeats}."))
     times: dict[str, list[float]] = {name: [] for name in ways}
-    with progress_bar((warmup + repeats) * len(ways), f"measuring {', '.join(ways)}", progress) as step:
+    with progress_bar((warmup + repeats) * len(ways), told(f"measuring {', '.join(ways)}"), progress) as step:
         for turn in range(-warmup, repeats):
             for name in list(ways)[:: -1 if turn % 2 else 1]:
                 start = clock()
@@ -171,14 +174,19 @@ def compare_times(
 
 
 def _sentence(name: str, first: str, ratio: Ratio, confidence: float, rounds: int) -> str:
-    how = f"{_number(ratio.ratio)} times as long as" if ratio.ratio >= 1 else f"{_number(ratio.ratio)} of the time of"
-    text = f"{name} took {how} {first}"
+    times = _number(ratio.ratio)
+    text = (
+        f"{name} took {times} of the time of {first}"
+        if ratio.ratio < 1
+        else f"{name} took {times} times as long as {first}"
+    )
     if ratio.low is None or ratio.high is None:
-        return f"{text}. For an interval, measure at least {FEWEST} rounds, not {rounds}."
-    text += f" ({confidence * 100:g} % interval {_number(ratio.low)} to {_number(ratio.high)}, {rounds} rounds)."
-    if ratio.low <= 1 <= ratio.high:
-        text += " The interval holds 1: these rounds do not show which is faster."
-    return text
+        return told(f"{text}. For an interval, measure at least {FEWEST} rounds, not {rounds}.")
+    low, high = _number(ratio.low), _number(ratio.high)
+    text = told(f"{text} ({confidence * 100:g} % interval {low} to {high}, {rounds} rounds).")
+    return text + told(
+        " The interval holds 1: these rounds do not show which is faster." if ratio.low <= 1 <= ratio.high else ""
+    )
 
 
 def _number(value: float) -> str:

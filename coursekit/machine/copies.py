@@ -20,9 +20,9 @@ from coursekit.basics.cells import PREDICT, content_digest, prediction
 from coursekit.basics.errors import CommandError
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT, typed
+from coursekit.basics.readers_language import chosen
 from coursekit.basics.translated_cells import in_language
 from coursekit.basics.translations import SOURCE
-from coursekit.machine.course_text import chosen
 
 UNKNOWN = "unknown"
 NOT_A_NOTEBOOK = (ValueError, KeyError, TypeError, AttributeError, RecursionError, nbformat.ValidationError)

@@ -4,6 +4,7 @@ import html
 from dataclasses import dataclass
 
 from coursekit.basics.cards import plural
+from coursekit.basics.readers_language import told
 from coursekit.machine.facts import Facts, gather
 from coursekit.machine.preflight import CHECKS, Finding
 
@@ -35,7 +36,7 @@ class Report:
     def text(self, only_what_matters: bool = False) -> str:
         """Return the report for a terminal; `only_what_matters` leaves out what is ok."""
         shown = [f for f in self.findings if not (only_what_matters and f.status == "ok")]
-        return "\n".join([*map(_lines, shown), self.verdict])
+        return "\n".join([*map(_lines, shown), told(self.verdict)])
 
     def __str__(self) -> str:
         return self.text()
@@ -44,7 +45,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         rows = "".join(map(_row, self.findings))
-        return f"<table><tbody>{rows}</tbody></table><p><b>{html.escape(self.verdict)}</b></p>"
+        return f"<table><tbody>{rows}</tbody></table><p><b>{html.escape(told(self.verdict))}</b></p>"
 
 
 def examine(facts: Facts | None = None) -> Report:
@@ -54,13 +55,13 @@ def examine(facts: Facts | None = None) -> Report:
 
 
 def _lines(finding: Finding) -> str:
-    line = f"{SIGNS[finding.status]} {finding.name:<14}{finding.found}"
-    return f"{line}\n{'':<16}→ {finding.fix}" if finding.fix else line
+    line = f"{SIGNS[finding.status]} {told(finding.name):<14}{told(finding.found)}"
+    return f"{line}\n{'':<16}→ {told(finding.fix)}" if finding.fix else line
 
 
 def _row(finding: Finding) -> str:
-    found = html.escape(finding.found)
+    found = html.escape(told(finding.found))
     if finding.fix:
-        found += f"<br><span style='opacity:.8'>→ {html.escape(finding.fix)}</span>"
-    cells = [SIGNS[finding.status], html.escape(finding.name), found]
+        found += f"<br><span style='opacity:.8'>→ {html.escape(told(finding.fix))}</span>"
+    cells = [SIGNS[finding.status], html.escape(told(finding.name)), found]
     return "<tr>" + "".join(f"<td style='text-align:left'>{cell}</td>" for cell in cells) + "</tr>"

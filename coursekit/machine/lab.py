@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import FROM_WHEEL, ROOT, STATIC, path_with_scripts, typed
+from coursekit.basics.readers_language import told
 from coursekit.machine.facts import Facts, port_is_free
 
 FIRST = "work/ch00_start.ipynb"
@@ -39,13 +40,13 @@ def choose_port(wanted: int | None) -> int:
 def why_no_browser(facts: Facts) -> str:
     """Return the reason why no browser can be opened from here, "" when one can."""
     if facts.container:
-        return f"inside a {facts.container} container"
+        return told(f"inside a {facts.container} container")
     if os.environ.get("SSH_CONNECTION"):
-        return "over ssh"
+        return told("over ssh")
     if facts.wsl:
-        return "inside WSL"
+        return told("inside WSL")
     has_screen = facts.system == "Darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    return "" if has_screen else "without a screen"
+    return "" if has_screen else told("without a screen")
 
 
 def how_to_reach(facts: Facts, port: int) -> str:
@@ -126,9 +127,10 @@ def start(facts: Facts, wanted_port: int | None, extra: Sequence[str], folder: P
     """
     asked = wanted_port is not None or {*extra} - {"--no-browser", "--allow-root"}
     if not asked and (found := running(folder)):
-        _say("is already running at", found.address, found.token, facts, extra)
+        _say("JupyterLab is already running at", found.address, found.token, facts, extra)
         print(
-            "To stop it, choose File > Shut Down in JupyterLab, or press Ctrl-C twice where you started it.", flush=True
+            told("To stop it, choose File > Shut Down in JupyterLab, or press Ctrl-C twice where you started it."),
+            flush=True,
         )
         if not why_no_browser(facts) and "--no-browser" not in extra:
             webbrowser.open(found.page.as_uri())
@@ -136,20 +138,20 @@ def start(facts: Facts, wanted_port: int | None, extra: Sequence[str], folder: P
     port = choose_port(wanted_port)
     command = jupyter_command(port, facts, extra, folder)
     if port != PORT and wanted_port is None:
-        print(f"Port {PORT} is in use by another program; using {port} instead.", flush=True)
+        print(told(f"Port {PORT} is in use by another program; using {port} instead."), flush=True)
     if not _keeps_the_address(extra):
         os.execve(command[0], command, jupyter_environment())
     token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(16)
-    _say("starts at", f"http://localhost:{port}/", token, facts, extra)
-    print("To stop it, press Ctrl-C here twice.", flush=True)
+    _say("JupyterLab starts at", f"http://localhost:{port}/", token, facts, extra)
+    print(told("To stop it, press Ctrl-C here twice."), flush=True)
     os.execve(command[0], command, jupyter_environment(token))
 
 
 def _say(what: str, address: str, token: str, facts: Facts, extra: Sequence[str]) -> None:
     """Say where JupyterLab is, and how to get there."""
-    print(f"JupyterLab {what}  {address}lab/tree/{FIRST}?token={token}")
+    print(f"{told(what)}  {address}lab/tree/{FIRST}?token={token}")
     no_browser = why_no_browser(facts)
     opens = "Open this address in your browser." if "--no-browser" in extra else "It opens in your browser."
-    print(f"No browser can be opened {no_browser}: open this address in your own." if no_browser else opens)
+    print(told(f"No browser can be opened {no_browser}: open this address in your own." if no_browser else opens))
     if how := how_to_reach(facts, urlsplit(address).port or PORT):
-        print(how)
+        print(told(how))

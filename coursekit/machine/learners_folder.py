@@ -10,12 +10,11 @@ NAME, PICTURES = "ray-rl-course", "img"
 
 
 def learners_folder() -> Path:
-    """Return the course's own folder; where a wheel carries the course, `ray-rl-course/` in the folder of the call, or around it."""
-    if not FROM_WHEEL:
-        return ROOT
+    """Return the folder in or around that of the call which leads to the course, as on a hub; else the course's own, or where a wheel carries the course, a new one."""
     here = Path.cwd()
-    around = [folder for folder in (here, here.parent) if (folder / "work" / ".course").is_dir()]
-    return around[0] if around else here / NAME
+    leading = [folder for folder in (here, here.parent) if FROM_WHEEL or (folder / "notebooks").is_symlink()]
+    around = [folder for folder in leading if (folder / "work" / ".course").is_dir()]
+    return around[0] if around else here / NAME if FROM_WHEEL else ROOT
 
 
 def link_to_course(folder: Path, course: Path = ROOT) -> Path:

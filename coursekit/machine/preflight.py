@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coursekit.basics.cards import plural
+from coursekit.basics.readers_language import told
 from coursekit.basics.versions import install_tested, within
 from coursekit.machine.facts import PORTS, Facts
 
@@ -49,10 +50,10 @@ def _system(facts: Facts) -> Finding:
 
 
 def _packages(facts: Facts) -> Finding:
-    wrong = [f"{name} is missing" for name, version, _ in facts.versions if not version]
+    wrong = [told(f"{name} is missing") for name, version, _ in facts.versions if not version]
     for name, version, tested in facts.versions:
         if version and not within(version, tested):
-            wrong.append(f"{name} {version} is outside {tested}")
+            wrong.append(told(f"{name} {version} is outside {tested}"))
     if wrong:
         return Finding("Packages", "problem", "; ".join(wrong), f"{install_tested()}    (installs the tested versions)")
     return Finding("Packages", "ok", ", ".join(f"{name} {version}" for name, version, _ in facts.versions))
@@ -96,8 +97,8 @@ def _disk(facts: Facts) -> Finding:
     if facts.disk_free < GIB:
         return Finding("Disk", "problem", found, fix)
     if facts.disk_used > 0.95:
-        found += f", {facts.disk_used:.0%} used: above 95%, Ray does not move objects to disk"
-        return Finding("Disk", "note", found, fix)
+        full = f"{found}, {facts.disk_used:.0%} used: above 95%, Ray does not move objects to disk"
+        return Finding("Disk", "note", full, fix)
     return Finding("Disk", "ok", found)
 
 
@@ -113,7 +114,7 @@ def _temp_path(facts: Facts) -> Finding:
 def _folders(facts: Facts) -> Finding:
     if not facts.unwritable:
         return Finding("Folders", "ok", "Ray and the course can write to theirs")
-    found = "; ".join(f"cannot write to {folder} ({why})" for _, folder, why in facts.unwritable)
+    found = "; ".join(told(f"cannot write to {folder} ({why})") for _, folder, why in facts.unwritable)
     fixes = " && ".join(f"export {name}=/a/folder/of/yours" for name, _, _ in facts.unwritable)
     return Finding("Folders", "problem", found, f"{fixes}    (then start again)")
 
@@ -126,7 +127,8 @@ def _proxy(facts: Facts) -> Finding:
 
 def _ports(facts: Facts) -> Finding:
     if not facts.busy_ports:
-        return Finding("Ports", "ok", f"{' and '.join(map(str, PORTS))} are free")
+        both = f" {told('and')} ".join(map(str, PORTS))
+        return Finding("Ports", "ok", f"{both} are free")
     busy = ", ".join(f"{port} ({PORTS[port]})" for port in facts.busy_ports)
     fix = "Nothing to do: each program takes the next free port and says which."
     return Finding("Ports", "note", f"in use: {busy}", fix)

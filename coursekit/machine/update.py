@@ -15,11 +15,11 @@ from coursekit.basics.cards import plural
 from coursekit.basics.cells import ANSWER, PREDICT
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
+from coursekit.basics.readers_language import choose, chosen, taken_up, told
 from coursekit.basics.translated_cells import in_language
 from coursekit.basics.translations import SOURCE, existing_language, languages
 from coursekit.learner.overview import overview
 from coursekit.machine import copies
-from coursekit.machine.course_text import choose, chosen
 from coursekit.machine.merge import Carried, Chapter, Merge, by_name, source_of
 
 RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook from Disk, then run it from the top."
@@ -68,10 +68,13 @@ def switch(root: Path, language: str) -> Report:
         return Report()
     with copies.writing(root):
         choose(root, language)
-    report = update(root)
-    marked = "" if language == SOURCE else "; what is marked EN isn't translated yet"
-    news = [line for line in report.lines if not line.endswith(UP_TO_DATE)]
-    return Report([f"The text of your notebooks is now in {language}{marked}.", *news], report.problems)
+    with taken_up(root):
+        report = update(root)
+        news = [line for line in report.lines if not line.endswith(told(UP_TO_DATE))]
+        now = f"The text of your notebooks is now in {language}; what is marked EN isn't translated yet."
+        if language == SOURCE:
+            now = f"The text of your notebooks is now in {language}."
+        return Report([told(line) for line in (now, *news)], [*map(told, report.problems)])
 
 
 def update(root: Path = ROOT) -> Report:
@@ -218,7 +221,7 @@ def _line(copy: Copy, carried: Carried, kept: Path) -> str:
         f"{plural(len(carried.left), 'cell')} without a place, now at the end" if carried.left else "",
         f"your old file is {kept.name}" if kept.exists() else "",
     ]
-    return f"{copy.name}: {', '.join(filter(None, parts)) or UP_TO_DATE}"
+    return f"{copy.name}: {', '.join(map(told, filter(None, parts))) or told(UP_TO_DATE)}"
 
 
 def _shown(notebook: NotebookNode) -> list:

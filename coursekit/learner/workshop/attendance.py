@@ -4,6 +4,7 @@ import contextlib
 import http.client
 
 from coursekit.basics.cards import Note
+from coursekit.basics.readers_language import told
 from coursekit.learner import session
 from coursekit.learner.workshop import connection, outbox
 
@@ -23,7 +24,7 @@ def join(room: str, nickname: str = "") -> Note:
     before = connection.current()
     try:
         connection.pair(room)
-        name = nickname or input("A nickname for the board: ").strip() or "somebody"
+        name = nickname or input(told("A nickname for the board: ")).strip() or "somebody"
         joined, shown = connection.enter(room, name)
     except connection.NoRoom as error:
         return Note("Not joined", str(error), "#dc2626")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from coursekit.basics.cards import Note, plural
+from coursekit.basics.readers_language import told
 from coursekit.learner import session
 from coursekit.learner.progress import load
 from coursekit.learner.workshop import connection
@@ -32,7 +33,7 @@ def catch_up(section: str = "") -> Note:
     if not answers:
         return Note("You are up to date", f'You have solved all that comes before "{title}".', "#16a34a")
     keep(chapter, answers)
-    source = "\n\n\n".join([HEAD.format(section=title), *answers.values()])
+    source = "\n\n\n".join([told(HEAD.format(section=title)), *answers.values()])
     names = ", ".join(f"`{name}`" for name in answers)
     text = NEXT.format(count=plural(len(answers), "answer"), names=names)
     return Note(f"Up to: {title}", text, "#16a34a", "" if _new_cell(source) else source)

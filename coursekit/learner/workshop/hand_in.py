@@ -9,6 +9,7 @@ from typing import Any
 
 from coursekit.basics.cards import Note
 from coursekit.basics.files import MAX_BYTES
+from coursekit.basics.readers_language import told
 from coursekit.learner import shell as notebook
 from coursekit.learner.workshop import connection, outbox
 from coursekit.learner.workshop.pairing import as_text
@@ -28,9 +29,9 @@ def hand_in(path: str = "", *, student: str = "", sure: bool = False) -> Note:
         content = file.read_bytes()
         document = json.loads(content)
         chapter = _chapter(document)
-        outputs = "all outputs"
+        outputs = told("all outputs")
         if len(content) > MAX_BYTES:
-            outputs = f"no outputs, because {round(len(content) / 2**20)} MB are too many"
+            outputs = told(f"no outputs, because {round(len(content) / 2**20)} MB are too many")
             cells = [cell | {"outputs": []} if cell["cell_type"] == "code" else cell for cell in document["cells"]]
             content = json.dumps(document | {"cells": cells}).encode()
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
@@ -42,7 +43,7 @@ def hand_in(path: str = "", *, student: str = "", sure: bool = False) -> Note:
     name = student or room.nickname
     what = SENT.format(path=file.name, saved=saved, outputs=outputs, size=round(len(content) / 1000) or 1, student=name)
     notebook.show(Note("This will be sent", what))
-    if not sure and input("Type yes to send it: ").strip().lower() not in ("yes", "y"):
+    if not sure and input(told("Type yes to send it: ")).strip().lower() not in ("yes", "y"):
         return Note("Nothing was sent", "Run it again when you are ready.")
     return _sent(room, {"chapter": chapter, "student": name, "notebook": as_text(content)})
 

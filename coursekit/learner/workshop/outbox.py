@@ -15,6 +15,7 @@ from typing import Any
 from coursekit.basics.cards import Note
 from coursekit.basics.files import write_whole
 from coursekit.basics.journal import Journal
+from coursekit.basics.readers_language import told
 from coursekit.judging.result import Result
 from coursekit.learner import shell
 from coursekit.learner.progress import home
@@ -71,7 +72,11 @@ def trouble(error: Exception, kept: bool) -> str:
         return f"{error} Then run this again."
     if isinstance(error, Refused) and error.status == NEVER:
         return f"The room does not take it: {error}."
-    known = f"nothing came within {SECONDS} s" if isinstance(error, TimeoutError) else getattr(error, "strerror", None)
+    known = (
+        told(f"nothing came within {SECONDS} s")
+        if isinstance(error, TimeoutError)
+        else getattr(error, "strerror", None)
+    )
     return f"The room does not answer ({known or error}). {LATER if kept else AGAIN}"
 
 

@@ -4,6 +4,7 @@ import textwrap
 
 from coursekit.basics.cards import Note
 from coursekit.basics.paths import PACKAGE
+from coursekit.basics.readers_language import told
 from coursekit.judging import quiz_text
 from coursekit.learner.workshop import attendance, connection, outbox
 
@@ -51,9 +52,9 @@ def all_ten() -> list[quiz_text.Question]:
 def in_words() -> str:
     """Return the questions with their options as text."""
     parts = []
-    for number, (question, options, _) in enumerate(all_ten(), 1):
-        lines = [f"{letter}) {option}" for letter, (option, _) in options.items()]
-        parts.append("\n".join([f"{number}. {question}", textwrap.indent("\n".join(lines), "   ")]))
+    for number, ((chapter, _), (question, options, _)) in enumerate(zip(QUESTIONS, all_ten(), strict=True), 1):
+        lines = [f"{letter}) {told(option, chapter)}" for letter, (option, _) in options.items()]
+        parts.append("\n".join([f"{number}. {told(question, chapter)}", textwrap.indent("\n".join(lines), "   ")]))
     return "\n\n".join(parts)
 
 

@@ -1,0 +1,80 @@
+"""What the course says to its reader, in the language that they chose: `work/.course/language` names it.
+
+A notebook's session and the commands for learners take it up, and what shows a text asks `told`. Everything else keeps the
+English: results, marks, the journal, reports, the room.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from coursekit.basics.files import write_whole
+from coursekit.basics.paths import ROOT
+from coursekit.basics.translations import SOURCE, Translations, languages, translated
+
+_WORK = "work"
+_reader: tuple[str, str, Path] = (SOURCE, "", ROOT)  # language, chapter, and the folder with locale/
+
+
+def chosen(root: Path) -> str:
+    """Return the language of the learner's copies, English where none was chosen or its translations are gone."""
+    path = _remembered(root)
+    language = path.read_text(encoding="utf-8").strip() if path.exists() else SOURCE
+    return language if language in languages(root) else SOURCE
+
+
+def choose(root: Path, language: str) -> None:
+    """Remember the language for all copies."""
+    write_whole(_remembered(root), f"{language}\n")
+
+
+def take_up(root: Path | None, chapter: str = "") -> None:
+    """Speak from now on as the copies in a learner's folder do, English without one."""
+    global _reader
+    _reader = (chosen(root), chapter, root) if root else (SOURCE, chapter, ROOT)
+
+
+def take_up_in_notebook(chapter: str) -> None:
+    """Speak as the learner's copy in which this runs: of another notebook, and where it is graded, English."""
+    is_copy = Path.cwd().name == _WORK and "NBGRADER_EXECUTION" not in os.environ
+    take_up(Path.cwd().parent if is_copy else None, chapter)
+
+
+@contextmanager
+def taken_up(root: Path) -> Iterator[None]:
+    """Speak for a while as the copies in a learner's folder do."""
+    global _reader
+    before = _reader
+    take_up(root)
+    try:
+        yield
+    finally:
+        _reader = before
+
+
+def told(text: str, chapter: str = "") -> str:
+    """Return what the course says to the reader, found by its English: of the chapter that has begun, or of another."""
+    return text if _reader[0] == SOURCE else _translations(chapter).told(text)
+
+
+def told_message(of: tuple[str, str], message_id: str, values: Mapping[str, str], text: str) -> str:
+    """Return the message of a check; `of` are its chapter and its exercise."""
+    if _reader[0] == SOURCE:
+        return text
+    say, letter = _translations(of[0]), message_id.partition("quiz-")[2]
+    return (say(f"quiz {of[1]} {letter} reply", text) if letter else say.message(message_id, values, text)).text
+
+
+def told_markdown(text: str, chapter: str) -> str:
+    """Return a text of a chapter."""
+    return text if _reader[0] == SOURCE else _translations(chapter).markdown(text)
+
+
+def _translations(chapter: str) -> Translations:
+    language, begun, root = _reader
+    return translated(chapter or begun, language, root)
+
+
+def _remembered(root: Path) -> Path:
+    return root / _WORK / ".course" / "language"
