@@ -108,7 +108,7 @@ def _checks(path: Path) -> Iterator[Text]:
                     f"message {message_ids.id_of(literal.template)}", literal.template, getattr(node, "name", "")
                 )
         if isinstance(node, ast.FunctionDef):
-            yield from _cases(
+            yield from _words(
                 node, f"exercises/{path.stem}", {each.template for found in said.values() for each in found}
             )
         match node:
@@ -116,14 +116,11 @@ def _checks(path: Path) -> Iterator[Text]:
                 yield from _question(name, questions[name])
 
 
-def _cases(function: ast.FunctionDef, place: str, messages: set[str]) -> Iterator[Text]:
-    """Yield what a check says that it has tried, where it is no call, and the words that stand for values in it."""
-    calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
-    cases = [call.args[0] for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "case"]
-    tried = [literal.template for case in cases if (literal := message_ids.literal_of(case))]
-    words = (said for node in function.body for said in _strings(node)) if tried else ()
-    for said in (*tried, *(said for said in words if " " in said and said not in messages)):
-        yield Text(place, said, function.name)
+def _words(function: ast.FunctionDef, place: str, messages: set[str]) -> Iterator[Text]:
+    """Yield what a check says beside its messages: what it has tried, and words that stand for a value."""
+    for said in (said for node in function.body for said in _strings(node)):
+        if " " in said and said not in messages:
+            yield Text(place, said, function.name)
 
 
 def _of_exercise(function: ast.FunctionDef) -> Iterator[Text]:
