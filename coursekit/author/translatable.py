@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from coursekit.basics.cells import JUDGES
 from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.markdown_blocks import PLACEHOLDER, blocks, has_words
 from coursekit.basics.paths import ROOT
 from coursekit.basics.syntax import parse
 from coursekit.basics.translations import INTERFACE, Translations, context_of, place_of
-from coursekit.judging import exercise, failure, form, message_ids, quiz_text, result
+from coursekit.judging import message_ids, quiz_text, result  # nothing that needs NumPy: the site has none
 
 PAGES = "pages"
 LEARNERS_PAGES: tuple[str, ...] = (
@@ -175,12 +176,13 @@ def _interface(root: Path) -> Iterator[Text]:
         *result.WORDS.values(),
         result.INTERRUPTED,
         result.NOT_COUNTED,
-        *exercise.CALLED.values(),
-        *exercise.CALLS,
+        *_values_of("CALLED", root / "coursekit/judging/exercise.py"),
+        *JUDGES.values(),
     ):
         yield Text("judging/result", word)
-    for word in ("values", *(word for _, *words in form.TYPES.values() for word in words if word != "None")):
-        yield Text("judging/form", word)
+    for word in ("values", *_values_of("TYPES", root / "coursekit/judging/form.py")):
+        if word != "None":
+            yield Text("judging/form", word)
     for word in (*calendar.day_name, *calendar.month_name[1:]):
         yield Text("basics/dates", word)
     for path in sorted(root.glob("coursekit/given/*.py")):
@@ -229,7 +231,7 @@ def _asked_for(module: ast.Module) -> Iterator[str]:
 
 def _fragments(path: Path, place: str) -> Iterator[Text]:
     for said in _strings(parse(path.read_text(encoding="utf-8"))):
-        if " " in said and "STUB_TEXT" not in said and said != failure.STUB_TEXT:
+        if " " in said and "STUB_TEXT" not in said and said != "your answer goes here":
             yield Text(place, said)
 
 
@@ -250,6 +252,16 @@ def _nouns(path: Path) -> Iterator[Text]:
             case ast.Call(ast.Name("plural"), [_, ast.Constant(str(noun))]):
                 yield Text("noun", noun)
                 yield Text("noun", f"{noun}s")
+
+
+def _values_of(name: str, path: Path) -> Iterator[str]:
+    """Yield the strings in the values of a module's dict."""
+    for node in parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Assign([ast.Name(found)], ast.Dict(values=values)) if found == name:
+                yield from (text for value in values for text in _strings(value))
+            case ast.AnnAssign(ast.Name(found), value=ast.Dict(values=values)) if found == name:
+                yield from (text for value in values for text in _strings(value))
 
 
 def _strings(node: ast.AST) -> Iterator[str]:
