@@ -126,7 +126,9 @@ def test_a_result_is_text_and_html_and_a_record():
 
 def test_words_between_stars_are_emphasised_and_code_and_arithmetic_are_left_alone():
     assert prose("the *last* report of `*args*`") == "the <em>last</em> report of <code>*args*</code>"
-    assert prose("2 * 3 * 4, **kwargs, a*b*c") == "2 * 3 * 4, **kwargs, a*b*c"
+    assert prose("2 * 3 * 4, **kwargs, a*b*c, γ*λ*δ") == "2 * 3 * 4, **kwargs, a*b*c, γ*λ*δ"
+    assert prose("die *nächste Zeile*") == "die <em>nächste Zeile</em>"
+    assert prose("这是*最后*一行") == "这是<em>最后</em>一行"
 
 
 def test_html_of_a_result_is_escaped():

@@ -100,6 +100,15 @@ def test_german_slides_are_those_of_the_english_with_german_text_notes_and_pictu
     assert any(">Runde 1</text>" in svg for svg in drawn)
 
 
+def test_chinese_slides_are_those_of_the_english_too():
+    english, chinese = (deck("ch01_tasks", language=language) for language in ("en", "zh"))
+    kinds = [[(cell.cell_type, cell.metadata.get("slideshow")) for cell in each.cells] for each in (english, chinese)]
+    assert kinds[0] == kinds[1]
+    page = as_html(chinese, "ch01_tasks", ROOT)
+    assert '<html lang="zh">' in page
+    assert "totalTime: 6000," in page
+
+
 def test_a_chapter_that_nobody_has_translated_has_english_slides():
     english, german = ([cell.source for cell in deck("ch04_scheduling", language=each).cells] for each in ("en", "de"))
     assert english == german
@@ -130,8 +139,17 @@ def test_a_text_becomes_a_claim_a_picture_a_table_and_a_question():
     ]
 
 
+def test_a_chinese_text_becomes_a_table_and_a_question_too():
+    text = "## 标题\n\n有两种写法。\n如下：\n\n| a | b |\n|---|---|\n\n四个在运行。\n\n**预测**：要多久？"
+    assert [part.shown for part in parts(text)] == [
+        ["## 标题", "如下：", "| a | b |\n|---|---|"],
+        ["四个在运行。", "**预测**：要多久？"],
+    ]
+
+
 def test_a_task_says_what_to_write():
     assert task("`f` is fast.\nWrite `f`, which waits.\nThe check waits, too.", "f") == "Write `f`, which waits."
+    assert task("`f` 很快。\n编写 `f`，它会等待。\n检查也会等待。", "f") == "编写 `f`，它会等待。"
 
 
 def test_the_plan_is_the_chapters_own_run_sheet_or_the_one_that_was_chosen(monkeypatch):

@@ -5,13 +5,15 @@ from dataclasses import dataclass, field
 
 _BLOCK = re.compile(r"^```[\s\S]*?^```|(?:.+(?:\n|$))+", re.MULTILINE)
 _HEADING = re.compile(r"#+ ")
-_PREDICT = r"\*\*(?:Predict|Sag vorher)\b"  # in each language
-_WRITE = re.compile(r"\b(?:[Ww]rite|[Ss]chreib(?:st)?)\b")
+_PREDICT = r"\*\*(?:Predict|Sag vorher|预测)\b"  # in each language
+_WRITE = re.compile(r"\b(?:[Ww]rite|[Ss]chreib(?:st)?)\b|编写")
 _FIGURE = re.compile(rf"!\[|\||\$\$|```|<|{_PREDICT}")
 _LIST = re.compile(r"[-*] |\d+\. ")
 _LABEL = re.compile(r"\*\*[^*]+\*\*")  # bold words alone, above a list
-TASK = re.compile(r"\*\*(?:\w+ `(\w+)`\*\* · |Quiz ·)")  # what the builder writes above an answer, in each language
+# What the builder writes above an answer, in each language.
+TASK = re.compile(r"\*\*(?:\w+ `(\w+)`\*\* · |(?:Quiz|小测) ·)")
 _UNSPOKEN = re.compile(r"#+ |!\[")
+_LEADS_ON = (":", "：")
 
 
 @dataclass
@@ -57,14 +59,14 @@ def blocks(source: str) -> list[str]:
 def caption(source: str) -> str:
     """Return the first sentence of a text that follows an output, "" if it begins with something else."""
     first = source.partition("\n")[0]
-    other = any(kind.match(first) for kind in (_HEADING, _FIGURE, _LIST, TASK)) or first.endswith(":")
+    other = any(kind.match(first) for kind in (_HEADING, _FIGURE, _LIST, TASK)) or first.endswith(_LEADS_ON)
     return "" if other else first
 
 
 def lead(source: str) -> str:
     """Return the last sentence of a text if it leads to the code below, else ""."""
     last = source.splitlines()[-1] if source else ""
-    return last if last.endswith(":") and not _HEADING.match(last) else ""
+    return last if last.endswith(_LEADS_ON) and not _HEADING.match(last) else ""
 
 
 def task(source: str, name: str) -> str:
@@ -77,7 +79,7 @@ def _needs(block: str, before: str) -> bool:
     """Return whether the sentence before a block is shown with it: it leads there, or it describes what a short question is about."""
     if re.match(_PREDICT, block):
         return "\n" not in block and caption(before) != ""
-    return bool(_FIGURE.match(block)) and before.endswith(":")
+    return bool(_FIGURE.match(block)) and before.endswith(_LEADS_ON)
 
 
 def _is_only_headings(part: Part) -> bool:
@@ -87,7 +89,7 @@ def _is_only_headings(part: Part) -> bool:
 def _claim(part: Part) -> None:
     """Show the first sentence of what is said where nothing else is shown, unless it only leads to something else."""
     first = part.said[0].splitlines()[0] if part.said else ""
-    if _is_only_headings(part) and first and not first.endswith(":") and not _LABEL.fullmatch(first):
+    if _is_only_headings(part) and first and not first.endswith(_LEADS_ON) and not _LABEL.fullmatch(first):
         part.shown.append(first)
 
 

@@ -273,7 +273,7 @@ def as_html(notebook: NotebookNode, name: str, root: Path) -> str:
     )
     first = "\n".join(cell.source for cell in notebook.cells[:2])  # the opening, and its notes
     title = next((line[2:] for line in first.splitlines() if line.startswith("# ")), name)
-    minutes = re.search(r"^\*\w+ (\d+) [Mm]inut", first, re.MULTILINE)
+    minutes = re.search(r"^\*\w+ (\d+) (?:[Mm]inut|分钟)", first, re.MULTILINE)
     resources = {
         "metadata": {"name": name, "path": str(root)},
         "title": title,

@@ -12,7 +12,8 @@ def plural(number: int | float, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-_EMPHASIS = re.compile(r"(?<![\w*])\*([A-Za-z]+(?: [A-Za-z]+)*)\*(?![\w*])")
+_LETTERS, _JOINED = r"[^\W\d_]+", r"[^\W一-鿿]"  # Chinese has no blanks around a word
+_EMPHASIS = re.compile(rf"(?<!{_JOINED})(?<!\*)\*({_LETTERS}(?: {_LETTERS})*)\*(?!{_JOINED}|\*)")
 
 
 def prose(text: str) -> str:

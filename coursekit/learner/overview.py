@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"\(ch(\d\d)_\w+\.ipynb\)")
 REVIEW = (
     f"A review of earlier chapters is due and takes five minutes: `review()`, or `{typed('review')}` in a terminal."
 )
-_KIND = re.compile(r"^\w+ (?=\d)")
+_KIND = re.compile(r"^\w+ (\d+)(?: 章)?")  # Chapter 3, or 第 3 章
 OF = "of"
 WIDTH, BAR = 80, 10  # columns of a terminal, and of a bar
 # A plot is drawn on white. Where JupyterLab is dark, its lightness is reversed, and its colours stay.
@@ -249,7 +249,8 @@ def _line(chapter: Chapter) -> str:
     full = BAR * chapter.earned // chapter.points if chapter.points else 0
     points = f"{'█' * full}{'░' * (BAR - full)}  {chapter.earned:>3} {told(OF)} {chapter.points:>2}"
     width = WIDTH - len(points) - 2
-    return f"{textwrap.shorten(_KIND.sub('', chapter.shown_title), width, placeholder=' …'):<{width}}  {points}"
+    title = _KIND.sub(r"\1", chapter.shown_title)
+    return f"{textwrap.shorten(title, width, placeholder=' …'):<{width}}  {points}"
 
 
 def _row(chapter: Chapter) -> str:
