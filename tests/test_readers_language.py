@@ -143,6 +143,11 @@ def test_a_text_is_told_whole_or_by_sentence_and_keeps_its_values(tmp_path):
     assert say("first_k, in ") == "first_k in "
 
 
+def test_between_chinese_sentences_no_blank_is_left(tmp_path):
+    write(tmp_path, INTERFACE, {("learner/a", "It is over."): "结束了。", ("learner/a", "Try again."): "再试一次。"})
+    assert translated("", "de", tmp_path).told("It is over. Try again. Or not.") == "结束了。再试一次。Or not."
+
+
 def test_the_card_of_a_wrong_answer_is_told_and_its_record_stays(begun):
     result = check(EXERCISE, wrong)
     take_up(None)
@@ -243,7 +248,7 @@ def test_what_a_cell_needs_first_is_told(begun, capsys):
 
 def test_a_due_date_is_told(begun):
     line = told(due_line("2020-01-31T12:00:00+00:00"))
-    assert line.startswith("«Due «Friday» 31 «January» 2020, 12:00 (UTC+00:00): ")
+    assert line.startswith("«Due ««Friday» 31 «January» 2020, 12:00 (UTC+00:00)»: ")
     assert line.endswith(" DAYS ago.»")
 
 

@@ -5,13 +5,20 @@ from datetime import UTC, datetime, timedelta
 from coursekit.basics.cards import plural
 from coursekit.basics.readers_language import told
 
+_DATE = "{weekday} {day} {month} {year}, {time} (UTC{offset})"
+
 
 def in_words(moment: datetime) -> str:
     """Return a date with its day and its offset: `Monday 19 October 2026, 23:59 (UTC+02:00)`."""
+    return _DATE.format_map(_parts(moment))
+
+
+def _parts(moment: datetime) -> dict[str, str]:
     offset = moment.utcoffset() or timedelta()
     hours, minutes = divmod(abs(int(offset.total_seconds())) // 60, 60)
     sign = "-" if offset < timedelta() else "+"
-    return f"{moment:%A} {moment.day} {moment:%B %Y, %H:%M} (UTC{sign}{hours:02}:{minutes:02})"
+    words = {"weekday": f"{moment:%A}", "day": f"{moment.day}", "month": f"{moment:%B}", "year": f"{moment:%Y}"}
+    return words | {"time": f"{moment:%H:%M}", "offset": f"{sign}{hours:02}:{minutes:02}"}
 
 
 def due_line(due: str, now: datetime | None = None) -> str:
@@ -23,5 +30,5 @@ def due_line(due: str, now: datetime | None = None) -> str:
         return f"Due: {due}" if due else ""
     hours = int(abs(left).total_seconds()) // 3600
     span = plural(hours // 24, "day") if hours >= 48 else plural(hours, "hour")
-    when = " ".join(map(told, in_words(moment).split(" ")))
+    when = told(_DATE.format(**_parts(moment)))
     return f"Due {when}: {span} left." if left > timedelta() else f"Due {when}: {span} ago."

@@ -23,6 +23,7 @@ _NUMBER = re.compile(r"([\d.,]+) (.+)")
 _ENDS = re.compile(r"(\n(?: *[a-z]\) )?|(?<=[.!?]) +)")  # of sentences and lines; a line may be an option of a question
 # A template that neither begins nor ends with so many letters, or has fewer in all, takes only values without blanks.
 _AT_AN_END, _IN_ALL = 3, 7
+_AFTER_WIDE = re.compile(r"(?<=[。！？：]) +")  # Chinese has no blanks between sentences
 _MOST = 8  # sentences that stand in one entry
 
 
@@ -87,7 +88,8 @@ class Translations:
     def told(self, text: str) -> str:
         """Return what the course itself says, found by its look: whole, or block by block and sentence by sentence, as far as it is translated."""
         if text not in self._told:
-            self._told[text] = self._whole(text) or "\n\n".join(map(self._by_block, text.split("\n\n")))
+            said = self._whole(text) or "\n\n".join(map(self._by_block, text.split("\n\n")))
+            self._told[text] = _AFTER_WIDE.sub("", said)
         return self._told[text]
 
     def _by_block(self, text: str) -> str:
