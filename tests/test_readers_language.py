@@ -16,7 +16,7 @@ from coursekit.basics import translations
 from coursekit.basics.cards import Note
 from coursekit.basics.dates import due_line
 from coursekit.basics.paths import ROOT
-from coursekit.basics.readers_language import take_up, taken_up, told
+from coursekit.basics.readers_language import take_up, taken_up, told, told_in_plot
 from coursekit.basics.translated_cells import in_language
 from coursekit.basics.translations import INTERFACE, Translations, translated
 from coursekit.cli import app
@@ -141,6 +141,14 @@ def test_a_text_is_told_whole_or_by_sentence_and_keeps_its_values(tmp_path):
     assert say("It was 0.5") == "Gemessen: 0.5"
     assert say("It was called 2 times.") == "It was called 2 times."
     assert say("first_k, in ") == "first_k in "
+
+
+def test_a_plot_keeps_the_english_of_what_its_font_cannot_draw(tmp_path):
+    write(tmp_path, INTERFACE, {("learner/a", "too high"): "zu groß", ("learner/a", "too low"): "偏低"})
+    (tmp_path / "work/.course").mkdir(parents=True)
+    (tmp_path / "work/.course/language").write_text("de\n")
+    with taken_up(tmp_path):
+        assert [told("too low"), told_in_plot("too low"), told_in_plot("too high")] == ["偏低", "too low", "zu groß"]
 
 
 def test_between_chinese_sentences_no_blank_is_left(tmp_path):

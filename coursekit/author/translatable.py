@@ -216,9 +216,9 @@ def _asked_for(module: ast.Module) -> Iterator[str]:
                 constants |= dict(zip(map(ast.unparse, names), values, strict=True))
     for node in ast.walk(module):
         match node:
-            case ast.Call(ast.Name("told"), [ast.IfExp(_, first, second), *_]):
+            case ast.Call(ast.Name("told" | "told_in_plot"), [ast.IfExp(_, first, second), *_]):
                 asked = [first, second]
-            case ast.Call(ast.Name("told"), [ast.Call(ast.Attribute(first, "format")) | first, *_]):
+            case ast.Call(ast.Name("told" | "told_in_plot"), [ast.Call(ast.Attribute(first, "format")) | first, *_]):
                 asked = [first]
             case ast.Call(ast.Name("Finding"), [first, *_]):
                 asked = [first]

@@ -5,6 +5,7 @@ English: results, marks, the journal, reports, the room.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from coursekit.basics.paths import ROOT
 from coursekit.basics.translations import SOURCE, Translations, languages, translated
 
 _WORK = "work"
+_HANZI = re.compile("[一-鿿]")
 _reader: tuple[str, str, Path] = (SOURCE, "", ROOT)  # language, chapter, and the folder with locale/
 
 
@@ -56,6 +58,12 @@ def taken_up(root: Path) -> Iterator[None]:
 def told(text: str, chapter: str = "") -> str:
     """Return what the course says to the reader, found by its English: of the chapter that has begun, or of another."""
     return text if _reader[0] == SOURCE else _translations(chapter).told(text)
+
+
+def told_in_plot(text: str) -> str:
+    """Return what a plot says to the reader: English where Matplotlib's own font lacks the letters."""
+    said = told(text)
+    return text if _HANZI.search(said) else said
 
 
 def told_message(of: tuple[str, str], message_id: str, values: Mapping[str, str], text: str) -> str:

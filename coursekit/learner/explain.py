@@ -3,7 +3,7 @@
 from typing import Any
 
 from coursekit.basics.cards import Note, plural
-from coursekit.basics.readers_language import told
+from coursekit.basics.readers_language import told_in_plot
 from coursekit.judging import exercise
 from coursekit.judging.result import Result
 from coursekit.learner import shell
@@ -43,8 +43,8 @@ def explain(name: object = None) -> Any:
     exec(compile(code, f"<our {name}>", "exec"), ours)
     passed, tasks = _judged(item, yours)
     runs = {
-        told("yours") if passed or not tasks else told("yours, until the check ended"): tasks,
-        told("a right answer"): _judged(item, ours[name])[1],
+        told_in_plot("yours") if passed or not tasks else told_in_plot("yours, until the check ended"): tasks,
+        told_in_plot("a right answer"): _judged(item, ours[name])[1],
     }
     if not any(runs.values()):
         return Note(f"Nothing to draw for {name}", "Its check launched no tasks before it ended.")
@@ -76,9 +76,11 @@ def _drawn(runs: dict[str, list[dict]]) -> Any:
     for ax, (title, tasks) in zip(axes[:, 0], some.items(), strict=True):
         seconds = max(task["ended"] for task in tasks) - min(task["started"] for task in tasks)
         longest = max(longest, seconds)
-        timeline(tasks, ax).set_title(f"{title}: {told(plural(len(tasks), 'task'))}, {seconds:.1f} s", loc="left")
+        timeline(tasks, ax).set_title(
+            f"{title}: {told_in_plot(plural(len(tasks), 'task'))}, {seconds:.1f} s", loc="left"
+        )
         ax.label_outer()
     axes[0, 0].set_xlim(0, longest * 1.02)
     if missing := ", ".join(runs.keys() - some.keys()):
-        axes[0, 0].set_title(told(f"Nothing ran for {missing}."), loc="right")
+        axes[0, 0].set_title(told_in_plot(f"Nothing ran for {missing}."), loc="right")
     return axes[:, 0]

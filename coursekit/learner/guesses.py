@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from coursekit.basics.cards import plural
-from coursekit.basics.readers_language import told
+from coursekit.basics.readers_language import told, told_in_plot
 from coursekit.learner.progress import home, kept
 
 if TYPE_CHECKING:
@@ -68,12 +68,14 @@ class Guesses:
         for each in self.numbers[:NAMED]:
             inwards = "left" if each.said < math.sqrt(math.prod(ends)) else "right"
             ax.annotate(f" {each.name} ", (each.said, each.was), fontsize=10, va="bottom", ha=inwards)
-        ax.annotate(told("too low"), (0.03, 0.97), xycoords="axes fraction", va="top", color="0.4", fontsize=11)
-        ax.annotate(told("too high"), (0.97, 0.03), xycoords="axes fraction", ha="right", color="0.4", fontsize=11)
+        ax.annotate(told_in_plot("too low"), (0.03, 0.97), xycoords="axes fraction", va="top", color="0.4", fontsize=11)
+        ax.annotate(
+            told_in_plot("too high"), (0.97, 0.03), xycoords="axes fraction", ha="right", color="0.4", fontsize=11
+        )
         ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
-        ax.set_xlabel(told("what you guessed"), fontsize=12)
-        ax.set_ylabel(told("what was measured"), fontsize=12)
-        ax.set_title("\n".join(map(told, self.sentences())), fontsize=11, loc="left")
+        ax.set_xlabel(told_in_plot("what you guessed"), fontsize=12)
+        ax.set_ylabel(told_in_plot("what was measured"), fontsize=12)
+        ax.set_title("\n".join(map(told_in_plot, self.sentences())), fontsize=11, loc="left")
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coursekit.basics.paths import PACKAGE
-from coursekit.basics.readers_language import told
+from coursekit.basics.readers_language import told, told_in_plot
 from coursekit.judging.result import Curve
 
 if TYPE_CHECKING:
@@ -27,15 +27,15 @@ class LearningCurves:
     recorded: str  # on what machine ours was recorded, and when; or that there is none
 
     @property
-    def _curves(self) -> dict[str, Curve]:
-        return {told("yours"): self.yours} | ({told("ours"): self.ours} if self.ours else {})
+    def _curves(self) -> list[Curve]:
+        return [self.yours, *([self.ours] if self.ours else [])]
 
     def __str__(self) -> str:
         """Return a table: the last point in each part of the longer curve, a dash where it has none."""
-        curves, over = [curve.points for curve in self._curves.values()], self.yours.over
+        curves, over = [curve.points for curve in self._curves], self.yours.over
         end = max(points[-1][0] for points in curves)
         width = _round(end / min(ROWS, max(map(len, curves))))
-        names = "".join(f"{name:>10}" for name in self._curves)
+        names = "".join(f"{name:>10}" for name in (told("yours"), told("ours"))[: len(curves)])
         lines = [f"{self.name}: {told('mean return')}", f"{told(over):>14}{names}"]
         for row in range(max(1, math.ceil(end / width))):
             low, high = width * row, width * (row + 1)
@@ -48,11 +48,12 @@ class LearningCurves:
 
     def plot(self, ax: "Axes") -> "Axes":
         """Draw all of them."""
-        for colour, (label, curve) in zip(("#D55E00", "#0072B2"), self._curves.items(), strict=False):
+        labels = told_in_plot("yours"), told_in_plot("ours")
+        for colour, label, curve in zip(("#D55E00", "#0072B2"), labels, self._curves, strict=False):
             ax.plot(*zip(*curve.points, strict=True), color=colour, marker=".", label=label)
-        ax.set_xlabel(told(self.yours.over), fontsize=12)
-        ax.set_ylabel(told("mean return"), fontsize=12)
-        ax.set_title(f"{self.name}\n{told(self.recorded)}", fontsize=11, loc="left")
+        ax.set_xlabel(told_in_plot(self.yours.over), fontsize=12)
+        ax.set_ylabel(told_in_plot("mean return"), fontsize=12)
+        ax.set_title(f"{self.name}\n{told_in_plot(self.recorded)}", fontsize=11, loc="left")
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, fontsize=11)
         return ax

@@ -11,7 +11,7 @@ import numpy as np
 
 from coursekit.basics.cards import card, prose
 from coursekit.basics.progress_bar import progress_bar
-from coursekit.basics.readers_language import told
+from coursekit.basics.readers_language import told, told_in_plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,7 +137,7 @@ class Comparison:
         ax.set_xticks(places, list(self.times), fontsize=12)
         ax.set_xlim(-0.5, len(self.times) - 0.3)
         ax.set_ylim(bottom=0)
-        ax.set_ylabel(told("seconds"), fontsize=12)
+        ax.set_ylabel(told_in_plot("seconds"), fontsize=12)
         ax.spines[["top", "right"]].set_visible(False)
         return ax
 

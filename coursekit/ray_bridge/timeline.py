@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from typing import Any
 
-from coursekit.basics.readers_language import told
+from coursekit.basics.readers_language import told, told_in_plot
 from coursekit.ray_bridge.records import Window, window
 
 # Okabe and Ito's colours, which the colour-blind can tell apart too.
@@ -39,7 +39,7 @@ def timeline(run: Window | list[dict], ax: Any = None) -> Any:
     ax.set_yticks(range(len(workers)), [f"worker {row} (pid {pid})" for row, pid in enumerate(workers, 1)], fontsize=11)
     ax.set_ylim(len(workers) - 0.5, -0.5)
     ax.set_xlim(left=0)
-    ax.set_xlabel(told("seconds since the first one started"), fontsize=11)
+    ax.set_xlabel(told_in_plot("seconds since the first one started"), fontsize=11)
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
@@ -73,7 +73,7 @@ def _draw(ax: Any, tasks: list[dict], workers: list[int]) -> None:
             hatch="///" if failed else None,
             edgecolor="white",
             linewidth=[edge if width > least else 0 for width in widths],  # a white edge would hide the narrowest
-            label=name.rpartition("<locals>.")[2] + (told(" (failed)") if failed else ""),
+            label=name.rpartition("<locals>.")[2] + (told_in_plot(" (failed)") if failed else ""),
         )
 
 
