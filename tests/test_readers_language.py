@@ -132,6 +132,10 @@ def test_a_text_is_told_whole_or_by_sentence_and_keeps_its_values(tmp_path):
             ("learner/a", "It was {_shown(was)}"): "Gemessen: {_shown(was)}",
             ("learner/a", "{name}, in "): "{name} in ",
             ("learner/a", " It is over."): " Es ist vorbei.",
+            ("learner/a", " at `{place}`"): " an der Stelle `{place}`",
+            ("learner/a", "{name!r} is {article}: call {right}()."): "{name!r} ist {article}: Ruf {right}() auf.",
+            ("judging/result", "quiz"): "Quiz",
+            ("judging/result", "a quiz"): "ein Quiz",
         },
     )
     say = translated("", "de", tmp_path).told
@@ -141,6 +145,8 @@ def test_a_text_is_told_whole_or_by_sentence_and_keeps_its_values(tmp_path):
     assert say("It was 0.5") == "Gemessen: 0.5"
     assert say("It was called 2 times.") == "It was called 2 times."
     assert say("first_k, in ") == "first_k in "
+    assert say(" at `the sums[1]`") == " an der Stelle `the sums[1]`"
+    assert say("'f' is a quiz: call quiz().") == "'f' ist ein Quiz: Ruf quiz() auf."
 
 
 def test_a_plot_keeps_the_english_of_what_its_font_cannot_draw(tmp_path):

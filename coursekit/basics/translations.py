@@ -21,8 +21,8 @@ _COUNTED = re.compile(r"plural\(.+, '(.+)'\)")
 _IS_NUMBER = re.compile(r"(?:len|int|sum|max|min|round|_of|_shown)\(")
 _NUMBER = re.compile(r"([\d.,]+) (.+)")
 _ENDS = re.compile(r"(\n(?: *[a-z]\) )?|(?<=[.!?]) +)")  # of sentences and lines; a line may be an option of a question
-# A template that neither begins nor ends with so many letters, or has fewer in all, takes only values without blanks.
-_AT_AN_END, _IN_ALL = 3, 7
+# A template that neither begins nor ends with so many letters, or has fewer in all, takes only values without blanks, or in backticks.
+_AT_AN_END, _IN_ALL = 3, 6
 _AFTER_WIDE = re.compile(r"(?<=[。！？：]) +")  # Chinese has no blanks between sentences
 _MOST = 8  # sentences that stand in one entry
 
@@ -158,7 +158,13 @@ class _Template:
         pattern = re.escape(self._source)
         for number, name in enumerate(names):
             counted = _COUNTED.fullmatch(name)
-            value = r"\S+?" if few else r"[\d.,]+|“.+?”" if _IS_NUMBER.match(name) else ".*?"
+            value = (
+                (r"[^`]+?" if f"`{{{name}}}`" in self._source else r"\S+?")
+                if few
+                else r"[\d.,]+|“.+?”"
+                if _IS_NUMBER.match(name)
+                else ".*?"
+            )
             value = rf"\S+ {re.escape(counted[1])}s?" if counted else value
             place = re.escape(f"{{{name}}}")
             pattern = pattern.replace(place, f"(?P<v{number}>{value})", 1).replace(place, f"(?P=v{number})")
@@ -171,7 +177,12 @@ def _made(templates: Iterable[_Template], text: str, say: Callable[[str, str], s
     if not found:
         return None
     values, translation = min(found, key=lambda each: sum(map(len, each[0].values())))
-    return _PLACE.sub(lambda place: say(place[1], values.get(place[1], place[0])), translation)
+
+    def value(place: re.Match[str]) -> str:
+        plain = values.get(place[1], place[0])
+        return plain if translation.startswith("(", place.end()) else say(place[1], plain)  # what is called is code
+
+    return _PLACE.sub(value, translation)
 
 
 def context_of(block: Block, place: str = "") -> str:
