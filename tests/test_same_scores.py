@@ -1,9 +1,13 @@
-"""`coursekit grade` and `nbgrader autograde` give honest students the same scores: their gradebooks are compared, cell by cell."""
+"""`coursekit grade` and `nbgrader autograde` give honest students the same scores: their gradebooks are compared, cell by cell.
+
+So do `coursekit grade` and `coursekit grade`, of the same answers in another language.
+"""
 
 import ast
 import inspect
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -12,14 +16,16 @@ import nbformat
 import pytest
 
 from coursekit.author.definitions import defining_cells
-from coursekit.basics.paths import NOTEBOOKS, SOLUTIONS
+from coursekit.basics.paths import NOTEBOOKS, ROOT, SOLUTIONS
 from coursekit.judging.exercise import load
+from coursekit.machine import copies
+from coursekit.machine.update import switch
 from coursekit.sandbox.nursery import available
 from tests.answers import samples
 from tests.attacks import code_cell, grade_id
 from tests.chapters import CHAPTERS
-from tests.classes import hand_in
-from tests.nbgrader_courses import both, course_of
+from tests.classes import grade, hand_in
+from tests.nbgrader_courses import LIMITS, both, course_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=f"no sandbox here: {available()}")]
 DEFINITIONS = """def definitions(chapter):
@@ -102,3 +108,48 @@ def test_both_give_honest_students_the_same_scores(chapter, everything, tmp_path
         kind = student.rstrip("0123456789")
         low, high = {"solved": (total, total), "right": (total, total), "half": (1, total - 1)}.get(kind, (0, 0))
         assert low <= points <= high, student
+
+
+ANSWERS = {
+    "answer_as_task": "def as_task(function, x):\n    return function(x)",
+    "answer_when_remote_returns": "when_remote_returns = 'b'",
+    "answer_parallel_map": "def parallel_map(function, xs):\n    task = ray.remote(function)\n    return ray.get([task.remote(x) for x in xs])",
+    "answer_order_of_get": "order_of_get = 'a'",
+    "answer_first_k": "def first_k(function, xs, k):\n    return results[:k]",
+    "answer_tree_sum": "def tree_sum(add, refs):\n    return ray.remote(add).remote(*refs)",
+    "answer_batched": "def batched(function, xs, size):\n    return list(map(function, xs))",
+    "answer_tiny_tasks": "tiny_tasks = 'z'",
+}
+
+
+def copy_in(language: str, folder: Path) -> dict:
+    """Return a learner's copy of Chapter 1 in this language, with these answers; demos deleted."""
+    (folder / "notebooks").mkdir(parents=True)
+    shutil.copy(NOTEBOOKS / "ch01_tasks.ipynb", folder / "notebooks")
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / "locale").symlink_to(ROOT / "locale")
+    copies.fill(folder)
+    switch(folder, language)
+    document: dict = json.loads((folder / "work/ch01_tasks.ipynb").read_text(encoding="utf-8"))
+    for cell in document["cells"]:
+        cell["source"] = ANSWERS.get(grade_id(cell), cell["source"])
+    return document | {"cells": [cell for cell in document["cells"] if "demo" not in cell["metadata"].get("tags", [])]}
+
+
+def test_a_german_copy_is_graded_as_the_english_one(tmp_path):
+    english, german = (copy_in(language, tmp_path / language) for language in ("en", "de"))
+    assert "".join(german["cells"][0]["source"]).startswith("# Kapitel 1")
+    assert json.dumps([cell["metadata"] for cell in german["cells"]]) == json.dumps(
+        [cell["metadata"] for cell in english["cells"]]
+    )
+    hand_in(tmp_path / "course", "english", english, "ch01_tasks")
+    hand_in(tmp_path / "course", "german", german, "ch01_tasks")
+    records = grade(tmp_path / "course", limits=LIMITS)
+    ours, theirs = (records[f"{student}/ch01_tasks/ch01_tasks"] for student in ("german", "english"))
+    assert (ours["score"], ours["max_score"], ours["reason"]) == (theirs["score"], theirs["max_score"], "")
+    results, as_english = (
+        {name: [result[key] for key in ("status", "earned", "message_id")] for name, result in each["results"].items()}
+        for each in (ours, theirs)
+    )
+    assert results == as_english
+    assert {status for status, *_ in results.values()} == {"passed", "wrong", "crashed", "todo"}
