@@ -22,7 +22,7 @@ from coursekit.basics.translations import INTERFACE, Translations, translated
 from coursekit.cli import app
 from coursekit.judging.message_ids import said
 from coursekit.judging.result import MIME, Result
-from coursekit.learner import checks, overview, puzzles, reviews, session
+from coursekit.learner import checks, overview, puzzles, reviews, session, surroundings
 from coursekit.learner.checks import check, hint, passed, quiz, solution
 from coursekit.learner.predictions import measured, predict
 from coursekit.learner.review_schedule import Item
@@ -143,6 +143,7 @@ def test_a_text_is_told_whole_or_by_sentence_and_keeps_its_values(tmp_path):
     assert say("The solution opens after 1 more attempt, or when you pass.") == "Noch 1 Versuch."
     assert say("Nobody knows this. It is over.\nNor this.") == "Nobody knows this. Es ist vorbei.\nNor this."
     assert say("It was 0.5") == "Gemessen: 0.5"
+    assert say("It was 1,480") == "Gemessen: 1\N{NARROW NO-BREAK SPACE}480"
     assert say("It was called 2 times.") == "It was called 2 times."
     assert say("first_k, in ") == "first_k in "
     assert say(" at `the sums[1]`") == " an der Stelle `the sums[1]`"
@@ -253,6 +254,12 @@ def test_a_check_before_begin_is_told_too(course, monkeypatch):
     monkeypatch.chdir(course / "work")
     with pytest.raises(RuntimeError, match="«No chapter has begun"):
         check(EXERCISE, wrong)
+
+
+def test_each_ray_that_runs_is_told_with_its_memory(begun, monkeypatch):
+    monkeypatch.setattr(surroundings, "other_rays", lambda: {"a.ipynb": 1.0, "b.ipynb": 2.0})
+    (line,) = surroundings.warnings(CHAPTER)
+    assert "«a.ipynb (1.0 GB of memory)», «b.ipynb (2.0 GB of memory)»" in line
 
 
 def test_what_a_cell_needs_first_is_told(begun, capsys):

@@ -20,6 +20,7 @@ _PLACE = re.compile(r"\{(([^{}!:]+)(!r)?[^{}]*)\}")
 _COUNTED = re.compile(r"plural\(.+, '(.+)'\)")
 _IS_NUMBER = re.compile(r"(?:len|int|sum|max|min|round|_of|_shown)\(")
 _NUMBER = re.compile(r"([\d.,]+) (.+)")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")  # 1,480, which elsewhere is less than two
 _ENDS = re.compile(r"(\n(?: *[a-z]\) )?|(?<=[.!?]) +)")  # of sentences and lines; a line may be an option of a question
 # A template that neither begins nor ends with so many letters, or has fewer in all, takes only values without blanks, or in backticks.
 _AT_AN_END, _IN_ALL = 3, 6
@@ -112,7 +113,7 @@ class Translations:
         return text.replace(core, said, 1) if core and said else None
 
     def _value(self, _: str, text: str) -> str:
-        return self.told(text)
+        return text.replace(",", "\N{NARROW NO-BREAK SPACE}") if _GROUPED.fullmatch(text) else self.told(text)
 
     def _counted(self, text: str) -> str | None:
         """Return the translation of a number with what is counted, None for all else."""

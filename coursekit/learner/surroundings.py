@@ -8,12 +8,13 @@ from pathlib import Path
 import psutil
 
 from coursekit.basics.paths import NOTEBOOKS, ROOT, typed
+from coursekit.basics.readers_language import told
 
 
 def warnings(chapter: str) -> Iterator[str]:
     """Yield a line for each thing that would surprise the learner later."""
     if rays := other_rays():
-        named = ", ".join(f"{name} ({gigabytes:.1f} GB of memory)" for name, gigabytes in rays.items())
+        named = ", ".join(told(f"{name} ({gigabytes:.1f} GB of memory)") for name, gigabytes in rays.items())
         if len(rays) > 3:
             named = f"{len(rays)} other programs ({sum(rays.values()):.0f} GB of memory in all)"
         yield (
@@ -55,6 +56,6 @@ def _gigabytes(process: dict) -> float:
 
 def _name(pid: int) -> str:
     try:
-        return Path(psutil.Process(pid).environ().get("JPY_SESSION_NAME", "")).name or f"process {pid}"
+        return Path(psutil.Process(pid).environ().get("JPY_SESSION_NAME", "")).name or told(f"process {pid}")
     except psutil.Error:
-        return f"process {pid}"
+        return told(f"process {pid}")

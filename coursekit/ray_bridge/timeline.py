@@ -36,7 +36,11 @@ def timeline(run: Window | list[dict], ax: Any = None) -> Any:
 
         _, ax = plt.subplots(figsize=(10, 1.2 + 0.42 * len(workers)), constrained_layout=True)
     _draw(ax, tasks, workers)
-    ax.set_yticks(range(len(workers)), [f"worker {row} (pid {pid})" for row, pid in enumerate(workers, 1)], fontsize=11)
+    ax.set_yticks(
+        range(len(workers)),
+        [told_in_plot(f"worker {row} (pid {pid})") for row, pid in enumerate(workers, 1)],
+        fontsize=11,
+    )
     ax.set_ylim(len(workers) - 0.5, -0.5)
     ax.set_xlim(left=0)
     ax.set_xlabel(told_in_plot("seconds since the first one started"), fontsize=11)
