@@ -204,6 +204,11 @@ def test_a_stale_block_carries_its_mark_and_code_does_not(course):
     assert text == "Viele Prozesse können wie ein Programm arbeiten.\n\nAnother. (en)\n\n```\nx\n```"
 
 
+def test_chinese_sentences_follow_each_other_without_the_end_of_a_line(course):
+    write(course, PARAGRAPH, "许多进程可以\n像一个程序。\n下一句（Ray）。")
+    assert translated("ch00_start", "de", course).markdown(PARAGRAPH) == "许多进程可以\n像一个程序。下一句（Ray）。"
+
+
 def test_a_message_is_shown_with_its_values(course):
     template = "After {rounds} full rounds, one task is left, and it takes {seconds} s, too."
     write(course, template, "{seconds} s dauert auch die Aufgabe nach {rounds} vollen Runden.")

@@ -25,6 +25,7 @@ _ENDS = re.compile(r"(\n(?: *[a-z]\) )?|(?<=[.!?]) +)")  # of sentences and line
 # A template that neither begins nor ends with so many letters, or has fewer in all, takes only values without blanks, or in backticks.
 _AT_AN_END, _IN_ALL = 3, 6
 _AFTER_WIDE = re.compile(r"(?<=[。！？：]) +")  # Chinese has no blanks between sentences
+_END_OF_LINE = re.compile(r"(?<=[、，。：；！？）”])\n")  # which a page would show as a blank
 _MOST = 8  # sentences that stand in one entry
 
 
@@ -58,6 +59,7 @@ class Translations:
 
         def say(block: Block) -> str:
             text, stale = self.block(block, place)
+            text = _END_OF_LINE.sub("", text)
             end = len(text) - text.endswith("|")  # a row's last bar stays its last
             return text[:end] + mark + text[end:] if stale else text
 
