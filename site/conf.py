@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 from html import escape
 from pathlib import Path
 
 from babel import Locale
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.search.zh import SearchChinese
 
 HERE = Path(__file__).parent
 TEXTS = json.loads((HERE / "texts.json").read_text(encoding="utf-8"))
@@ -15,7 +17,7 @@ LANGUAGES = sorted(folder.name for folder in HERE.parent.iterdir())  # all of th
 REPOSITORY = os.environ.get("REPOSITORY", "").rstrip("/")  # https://github.com/OWNER/NAME
 
 project = html_title = TEXTS["title"]
-language = TEXTS["language"]
+language = {"zh": "zh_CN"}.get(TEXTS["language"], TEXTS["language"])  # as Sphinx calls it
 extensions = ["myst_nb"]
 exclude_patterns = ["README.md", "*_list.md", "docs/**/_*"]
 nb_execution_mode = "off"
@@ -86,6 +88,23 @@ def write_texts(app: Sphinx, error: Exception | None) -> None:
         (app.outdir / "_static/texts.js").write_text(f"const TEXTS = {json.dumps(texts)}\n", encoding="utf-8")
 
 
+class PairsOfCharacters(SearchChinese):
+    """Search Chinese without a dictionary of its words: what is searched for is split into pairs of characters, as the pages are."""
+
+    language_name = "English"  # of the stemmer, which is for the Latin words
+
+    js_splitter_code = """
+    const pairs = (part) => /[一-鿿]/.test(part) ? [...part].slice(1).map((next, i) => part[i] + next) : [part];
+    var splitQuery = (query) => query.split(/[^\\p{Letter}\\p{Number}_]+|([一-鿿]+)/u).filter(Boolean).flatMap(pairs);
+    """
+
+    def split(self, text: str) -> list[str]:
+        """Return the Latin words and the pairs."""
+        found = re.findall("[一-鿿]+", text)
+        pairs = [run[place : place + 2] for run in found for place in range(len(run) - 1)]
+        return self.latin1_letters.findall(text) + pairs
+
+
 def add_languages(
     app: Sphinx, page: str, template: str, context: dict[str, object], doctree: nodes.document | None
 ) -> None:
@@ -95,13 +114,14 @@ def add_languages(
         folder = HERE.parent / other
         has_page = page == "search" or any((folder / f"{page}{suffix}").exists() for suffix in (".md", ".ipynb"))
         address = f"{up}{'' if other == 'en' else f'{other}/'}{page if has_page else 'index'}.html"
-        if other != language:
+        if other != TEXTS["language"]:
             found.append((other, Locale(other).display_name, address))
     context["other_languages"] = found
 
 
 def setup(app: Sphinx) -> None:
     """Have KaTeX, which the course ships, show the formulas, and the search show excerpts without a server."""
+    app.add_search_language(PairsOfCharacters)
     app.connect("html-page-context", add_languages)
     app.add_html_math_renderer("katex", (inline_math, None), (displayed_math, None))
     app.connect("build-finished", write_texts)

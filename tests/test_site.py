@@ -614,6 +614,13 @@ def test_each_page_leads_to_itself_in_the_other_language_whose_search_finds_its_
 
 
 @pytest.mark.nightly
+def test_the_chinese_search_finds_words_within_sentences_and_speaks_chinese(built, tab):
+    tab.goto(f"{(built / 'zh/search.html').as_uri()}?q=在途任务")
+    expect(tab.locator("#search-results")).to_contain_text("搜索完成")
+    assert f"{CHAPTER}.html" in tab.locator(".bd-search-container section:visible a").first.get_attribute("href")
+
+
+@pytest.mark.nightly
 def test_in_german_are_the_translated_chapters_and_the_map_leads_to_the_others_in_english(built, tab):
     german = sorted(path.stem for path in (built / "de/notebooks").glob("*.html"))
     assert german == [name for name in CHAPTERS if site.page(name, GERMAN).metadata.text_language == "de"]
