@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib
 import nbformat
 import polib
 import pytest
 from nbclient import NotebookClient
 
 from coursekit.author import translatable
-from coursekit.basics import translations
+from coursekit.basics import readers_language, translations
 from coursekit.basics.cards import Note
 from coursekit.basics.dates import due_line
 from coursekit.basics.paths import ROOT
@@ -150,12 +151,18 @@ def test_a_text_is_told_whole_or_by_sentence_and_keeps_its_values(tmp_path):
     assert say("'f' is a quiz: call quiz().") == "'f' ist ein Quiz: Ruf quiz() auf."
 
 
-def test_a_plot_keeps_the_english_of_what_its_font_cannot_draw(tmp_path):
+@pytest.mark.parametrize(("fonts", "drawn"), [([], "too low"), (["a font", "DejaVu Serif"], "偏低")])
+def test_a_plot_keeps_the_english_of_what_no_font_can_draw(fonts, drawn, tmp_path, monkeypatch):
+    monkeypatch.setattr(readers_language, "_CHINESE_FONTS", fonts)
+    readers_language._draw_chinese.cache_clear()
     write(tmp_path, INTERFACE, {("learner/a", "too high"): "zu groß", ("learner/a", "too low"): "偏低"})
     (tmp_path / "work/.course").mkdir(parents=True)
     (tmp_path / "work/.course/language").write_text("de\n")
-    with taken_up(tmp_path):
-        assert [told("too low"), told_in_plot("too low"), told_in_plot("too high")] == ["偏低", "too low", "zu groß"]
+    before = matplotlib.rcParams["font.family"]
+    with taken_up(tmp_path), matplotlib.rc_context():
+        assert [told("too low"), told_in_plot("too low"), told_in_plot("too high")] == ["偏低", drawn, "zu groß"]
+        assert matplotlib.rcParams["font.family"] == [*before, *fonts[1:]]
+    readers_language._draw_chinese.cache_clear()
 
 
 def test_between_chinese_sentences_no_blank_is_left(tmp_path):

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from coursekit.basics.files import write_whole
@@ -16,6 +17,10 @@ from coursekit.basics.translations import SOURCE, Translations, languages, trans
 
 _WORK = "work"
 _HANZI = re.compile("[一-鿿]")
+# Those of Linux, macOS and Windows; Matplotlib's own font has no Chinese letters.
+_CHINESE_FONTS = ["Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Noto Sans CJK JP", "WenQuanYi Micro Hei"]
+_CHINESE_FONTS += ["WenQuanYi Zen Hei", "Droid Sans Fallback", "PingFang SC", "Hiragino Sans GB", "Heiti TC", "STHeiti"]
+_CHINESE_FONTS += ["Arial Unicode MS", "Microsoft YaHei", "SimHei"]
 _reader: tuple[str, str, Path] = (SOURCE, "", ROOT)  # language, chapter, and the folder with locale/
 
 
@@ -41,6 +46,8 @@ def take_up_in_notebook(chapter: str) -> None:
     """Speak as the learner's copy in which this runs: of another notebook, and where it is graded, English."""
     is_copy = Path.cwd().name == _WORK and "NBGRADER_EXECUTION" not in os.environ
     take_up(Path.cwd().parent if is_copy else None, chapter)
+    if _reader[0] == "zh":
+        _draw_chinese()  # before there are axes, which keep the fonts that they found
 
 
 @contextmanager
@@ -61,9 +68,19 @@ def told(text: str, chapter: str = "") -> str:
 
 
 def told_in_plot(text: str) -> str:
-    """Return what a plot says to the reader: English where Matplotlib's own font lacks the letters."""
+    """Return what a plot says to the reader: English where no font of this machine has the letters."""
     said = told(text)
-    return text if _HANZI.search(said) else said
+    return text if _HANZI.search(said) and not _draw_chinese() else said
+
+
+@cache
+def _draw_chinese() -> bool:
+    """Have Matplotlib draw Chinese letters with a font of this machine, and return whether there is one."""
+    from matplotlib import font_manager, rcParams
+
+    found = [font for font in _CHINESE_FONTS if font in font_manager.get_font_names()][:1]
+    rcParams["font.family"] = [*rcParams["font.family"], *found]
+    return bool(found)
 
 
 def told_message(of: tuple[str, str], message_id: str, values: Mapping[str, str], text: str) -> str:
