@@ -41,14 +41,17 @@ class Contents:
     links: dict[str, str] = field(default_factory=dict)  # by name
 
     def __str__(self) -> str:
-        lines = [f"{sign} {name}: {told(_worth(points))}, {minutes} min" for sign, name, points, minutes in self.rows]
+        lines = [
+            f"{sign} {name}: {told(_worth(points))}, {told(f'{minutes} min')}"
+            for sign, name, points, minutes in self.rows
+        ]
         return "\n".join(filter(None, [*lines, told(self.note)]))
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         lines = "".join(
-            f"<div>{sign} {link(name, self.links[name])} · {told(_worth(points))} · {minutes} min</div>"
+            f"<div>{sign} {link(name, self.links[name])} · {told(_worth(points))} · {told(f'{minutes} min')}</div>"
             for sign, name, points, minutes in self.rows
         )
         total = sum(row[2] for row in self.rows)
