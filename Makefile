@@ -22,7 +22,7 @@ help: ## List these commands
 setup: ## Make .venv with the exact tested versions (installs only what is missing; PYTHON= chooses the Python)
 	@PYTHON="$(PYTHON)" NEXT="$(if $(filter setup,$(MAKECMDGOALS)),make lab)" bash scripts/setup.sh
 
-lab: setup ## Open the course in JupyterLab (IN=de in German; PORT=8890 ARGS="--ip=0.0.0.0" if you need them)
+lab: setup ## Open the course in JupyterLab (IN=de in German, IN=zh in Chinese; PORT=8890 ARGS="--ip=0.0.0.0" if you need them)
 	@$(BIN)/coursekit lab $(if $(PORT),--port $(PORT)) $(if $(IN),--in $(IN)) $(ARGS)
 
 update: setup ## Update your notebooks in work/ to the course's version, and keep what you wrote
