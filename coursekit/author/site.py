@@ -36,7 +36,7 @@ NARROW = 344  # the width of the map on a narrow screen
 GUTTER = 60  # what of it belongs to the arcs
 LINE = 34  # the height of a chapter in it
 EXERCISE = re.compile(r"\*\*\w+ `(\w+)`\*\* · (.+?) · \w+ (.+?) · ")  # **Exercise `f`** · 1 point · about 5 minutes · …
-CHAPTER = re.compile(r"^\w+ (?=\d+ · )")  # how a chapter's title begins
+CHAPTER = re.compile(r"^\w+ (\d+)(?: 章)? (?=· )")  # how a chapter's title begins
 DELIMITERS = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 # The run sheets follow the workshop's page, in the sidebar too.
 PATH = re.compile(
@@ -238,7 +238,7 @@ def _narrow(drawing: str, pages: dict[str, NotebookNode], links: dict[str, str])
     for number, (name, notebook) in enumerate(pages.items()):
         box, y = name[:4], LINE * number
         (fill, stroke), place[box] = colours[box], y + LINE // 2
-        title = escape(CHAPTER.sub("", _title(notebook)).removesuffix(MARK))
+        title = escape(CHAPTER.sub(r"\1 ", _title(notebook)).removesuffix(MARK))
         lines += [
             f'{links[box]}<rect x="{GUTTER}" y="{y + 3}" width="{NARROW - GUTTER - 1}" height="{LINE - 6}" rx="6" '
             f'fill="{fill}" stroke="{stroke}"/><text x="{GUTTER + 8}" y="{y + LINE // 2 + 5}">{title}</text></a>'
