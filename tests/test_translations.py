@@ -11,7 +11,7 @@ from coursekit.author import translatable, translation_files
 from coursekit.basics.errors import CommandError
 from coursekit.basics.markdown_blocks import blocks, rebuilt
 from coursekit.basics.paths import ROOT
-from coursekit.basics.translations import Shown, languages, translated
+from coursekit.basics.translations import Shown, flowing, languages, translated
 from coursekit.cli import app
 from coursekit.judging import message_ids
 from tests.browser import chromium
@@ -204,9 +204,9 @@ def test_a_stale_block_carries_its_mark_and_code_does_not(course):
     assert text == "Viele Prozesse können wie ein Programm arbeiten.\n\nAnother. (en)\n\n```\nx\n```"
 
 
-def test_chinese_sentences_follow_each_other_without_the_end_of_a_line(course):
-    write(course, PARAGRAPH, "许多进程可以\n像一个程序。\n下一句（Ray）。")
-    assert translated("ch00_start", "de", course).markdown(PARAGRAPH) == "许多进程可以\n像一个程序。下一句（Ray）。"
+def test_chinese_sentences_follow_each_other_without_the_end_of_a_line():
+    text = "许多进程可以\n像一个程序。\n下一句：\n\n- 第一，\n  第二。\n- 第三。\n```\n打印。\n```"
+    assert flowing(text) == "许多进程可以\n像一个程序。下一句：\n\n- 第一，第二。\n- 第三。\n```\n打印。\n```"
 
 
 def test_a_message_is_shown_with_its_values(course):

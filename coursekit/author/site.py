@@ -28,7 +28,7 @@ from coursekit.author.translatable import LEARNERS_PAGES, PAGES, in_picture
 from coursekit.basics.errors import chapter_names
 from coursekit.basics.paths import ROOT, STATIC
 from coursekit.basics.translated_cells import MARK, in_language, is_translated
-from coursekit.basics.translations import INTERFACE, SOURCE, Translations, languages, translated
+from coursekit.basics.translations import INTERFACE, SOURCE, Translations, flowing, languages, translated
 from coursekit.judging import quiz_text
 
 STAGED, BUILT = ROOT / "build/site-source", ROOT / "build/site"
@@ -120,7 +120,7 @@ def _translate(folder: Path, language: str, root: Path) -> None:
     kept = {folder / name.removeprefix("site/en/"): name for name in LEARNERS_PAGES}
     for path in folder.rglob("*.md"):
         if path in kept:
-            _write(path, of_pages.markdown(path.read_text(encoding="utf-8"), kept[path], MARK))
+            _write(path, flowing(of_pages.markdown(path.read_text(encoding="utf-8"), kept[path], MARK)))
         else:
             path.unlink()
     for path in folder.glob("img/*.svg"):
@@ -187,7 +187,7 @@ def _translated(name: str, question: quiz_text.Question, say: Translations) -> q
         return tuple(each.text + MARK * each.stale for each in found)  # type: ignore[return-value]
 
     said = {letter: option(letter, *texts) for letter, texts in options.items()}
-    return say.markdown(asked, f"quiz {name}", MARK), said, key
+    return flowing(say.markdown(asked, f"quiz {name}", MARK)), said, key
 
 
 def form(name: str, question: str, options: dict[str, tuple[str, str]], key: str, texts: dict[str, str]) -> str:

@@ -23,7 +23,7 @@ from coursekit.basics.cells import judged_by, prediction
 from coursekit.basics.errors import CommandError, existing_chapter
 from coursekit.basics.paths import ROOT, STATIC
 from coursekit.basics.translated_cells import MARK, in_language, is_translated
-from coursekit.basics.translations import SOURCE, Translations, translated
+from coursekit.basics.translations import SOURCE, Translations, flowing, translated
 from coursekit.judging import exercise
 from coursekit.judging.exercise import Exercise, Quiz
 
@@ -84,13 +84,13 @@ def deck(name: str, root: Path = ROOT, run: bool = False, plan: Plan = (), langu
         _run(notebook, root / "solutions")
     else:
         _put_recorded(notebook, name, root, say)
-    cells = in_language(notebook.cells, name, language, root)
+    cells = in_language(notebook.cells, name, language, root, a_line_each=True)
     sections = {_plain(old): _plain(new) for old, new in zip(_sections(notebook.cells), _sections(cells), strict=True)}
     plan = [(words, [sections.get(each, each) for each in names], todo) for words, names, todo in plan]
     notebook.cells = _with_plan(list(_cells(cells, stubs, exercise.load(name), say)), plan, say)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = _PICTURE.sub(lambda path: _picture(root / f"img/{path[1]}.svg", say), cell.source)
+            cell.source = _PICTURE.sub(lambda path: _picture(root / f"img/{path[1]}.svg", say), flowing(cell.source))
     return notebook
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from coursekit.basics.cells import ANSWER
-from coursekit.basics.translations import SOURCE, Translations, place_of, translated
+from coursekit.basics.translations import SOURCE, Translations, flowing, place_of, translated
 
 MARK = " <sup>EN</sup>"  # behind a block that nobody has translated as it is now
 _ABOVE_ANSWERS = "author/build"  # the context of what the builder writes there
@@ -19,12 +19,18 @@ def is_translated(cells: list[NotebookNode], say: Translations) -> bool:
     return any(say.markdown(cell.source) != cell.source for cell in cells if _is_text(cell))
 
 
-def in_language(cells: list[NotebookNode], chapter: str, language: str, root: Path) -> list[NotebookNode]:
-    """Return cells of the course with their text in a language; a chapter of which nothing is translated stays English, unmarked."""
+def in_language(
+    cells: list[NotebookNode], chapter: str, language: str, root: Path, a_line_each: bool = False
+) -> list[NotebookNode]:
+    """Return cells of the course with their text in a language; a chapter of which nothing is translated stays English, unmarked.
+
+    With `a_line_each`, Chinese sentences stand on a line each, as English ones do, for what takes a text apart.
+    """
     if language == SOURCE or not is_translated(cells, say := translated(chapter, language, root)):
         return cells
+    shown = str if a_line_each else flowing
     return [
-        NotebookNode(cell | {"source": _translated(cell, _exercise(below), say)}) if _is_text(cell) else cell
+        NotebookNode(cell | {"source": shown(_translated(cell, _exercise(below), say))}) if _is_text(cell) else cell
         for cell, below in zip_longest(cells, cells[1:])
     ]
 

@@ -25,7 +25,7 @@ _ENDS = re.compile(r"(\n(?: *[a-z]\) )?|(?<=[.!?]) +)")  # of sentences and line
 # A template that neither begins nor ends with so many letters, or has fewer in all, takes only values without blanks, or in backticks.
 _AT_AN_END, _IN_ALL = 3, 6
 _AFTER_WIDE = re.compile(r"(?<=[。！？：]) +")  # Chinese has no blanks between sentences
-_END_OF_LINE = re.compile(r"(?<=[、，。：；！？）”])\n")  # which a page would show as a blank
+_END_OF_LINE = re.compile(r"(?<=[、，。：；！？）”])\n")
 _MOST = 8  # sentences that stand in one entry
 
 
@@ -59,7 +59,6 @@ class Translations:
 
         def say(block: Block) -> str:
             text, stale = self.block(block, place)
-            text = _END_OF_LINE.sub("", text)
             end = len(text) - text.endswith("|")  # a row's last bar stays its last
             return text[:end] + mark + text[end:] if stale else text
 
@@ -186,6 +185,11 @@ def _made(templates: Iterable[_Template], text: str, say: Callable[[str, str], s
         return plain if translation.startswith("(", place.end()) else say(place[1], plain)  # what is called is code
 
     return _PLACE.sub(value, translation)
+
+
+def flowing(markdown: str) -> str:
+    """Return a text in which Chinese sentences don't stand on a line each: a page shows the end of a line as a blank."""
+    return rebuilt(markdown, lambda block: _END_OF_LINE.sub("", block.text))
 
 
 def context_of(block: Block, place: str = "") -> str:
