@@ -145,6 +145,7 @@ def test_a_text_is_told_whole_or_by_sentence_and_keeps_its_values(tmp_path):
     assert say("Nobody knows this. It is over.\nNor this.") == "Nobody knows this. Es ist vorbei.\nNor this."
     assert say("It was 0.5") == "Gemessen: 0.5"
     assert say("It was 1,480") == "Gemessen: 1\N{NARROW NO-BREAK SPACE}480"
+    assert Translations("zh", [])._value("", "1,480") == "1,480"
     assert say("It was called 2 times.") == "It was called 2 times."
     assert say("first_k, in ") == "first_k in "
     assert say(" at `the sums[1]`") == " an der Stelle `the sums[1]`"

@@ -41,6 +41,7 @@ class Translations:
 
     def __init__(self, language: str, entries: Iterable["POEntry"]):
         self._is_source = language == SOURCE
+        self._has_commas = language == "zh"  # in large numbers, as English has
         self._texts = {(each.msgctxt, each.msgid): each.msgstr for each in entries if each.translated()}
         self._by_context = {context: text for (context, _), text in self._texts.items()}
         self._told: dict[str, str] = {}
@@ -114,7 +115,9 @@ class Translations:
         return text.replace(core, said, 1) if core and said else None
 
     def _value(self, _: str, text: str) -> str:
-        return text.replace(",", "\N{NARROW NO-BREAK SPACE}") if _GROUPED.fullmatch(text) else self.told(text)
+        if _GROUPED.fullmatch(text):
+            return text if self._has_commas else text.replace(",", "\N{NARROW NO-BREAK SPACE}")
+        return self.told(text)
 
     def _counted(self, text: str) -> str | None:
         """Return the translation of a number with what is counted, None for all else."""
