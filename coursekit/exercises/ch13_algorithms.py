@@ -30,7 +30,7 @@ Life = tuple[given.Call, list[given.Call], given.Call]  # an algorithm's build, 
 )
 def short_dqn(answer: Answer, rng: Generator) -> None:
     """A schedule counts steps: one that was made for ten million steps has hardly started when a thousand are over."""
-    length, steps = int(rng.integers(8, 13)), int(rng.integers(900, 1100))
+    length, steps = int(rng.integers(8, 11)), int(rng.integers(900, 1100))  # longer ones need more steps, with luck
     wanted = {"algorithm": "DQN", "env_config": {"length": length}, "num_env_runners": 0, "num_learners": 0}
     with answer.case(f"length={length}, steps={steps}"):
         judge_settings(answer, [length, steps], wanted)
