@@ -603,6 +603,7 @@ def test_each_page_leads_to_itself_in_the_other_language_whose_search_finds_its_
     tab.get_by_role("link", name="Deutsch").click()
     expect(tab.get_by_role("heading", level=1)).to_contain_text("Glossar")
     expect(tab.locator("html")).to_have_attribute("lang", "de")
+    tab.wait_for_load_state()  # the page's scripts listen to its keys
     tab.keyboard.press("Control+K")
     tab.keyboard.type("Prozesspool")
     tab.keyboard.press("Enter")
