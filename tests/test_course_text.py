@@ -1,5 +1,6 @@
 """A learner's copies in another language: the text is translated, everything else stays, and so does what the learner wrote."""
 
+import functools
 import subprocess
 from pathlib import Path
 
@@ -95,14 +96,18 @@ def test_all_but_the_text_is_the_courses_byte_for_byte(desk):
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_in_every_chapter_each_text_is_translated_and_nothing_else_changes(name, tmp_path):
     for file in (name, INTERFACE):
-        entries = [
-            polib.POEntry(msgctxt=each.context, msgid=each.source, msgstr=_shouted(each.source)) for each in texts(file)
-        ]
-        save(entries, tmp_path / f"locale/de/{file}.po")
+        save(_all_shouted(file), tmp_path / f"locale/de/{file}.po")
     cells = as_built(read(ROOT / f"notebooks/{name}.ipynb").cells)
     german = in_language(cells, name, "de", tmp_path)
     assert without_text(german) == without_text(cells)
     assert not [cell.source for cell in german if MARK in cell.source or _still_english(cell)]
+
+
+@functools.cache
+def _all_shouted(file: str) -> list[polib.POEntry]:
+    return [
+        polib.POEntry(msgctxt=each.context, msgid=each.source, msgstr=_shouted(each.source)) for each in texts(file)
+    ]
 
 
 def _shouted(source: str) -> str:
