@@ -312,7 +312,9 @@ def slides(
     sheet: Annotated[
         str, Option(help="The beginning of your run sheet's title. Default: the chapter's own run sheet.")
     ] = "",
-    language: Annotated[str, Option("--in", help="The language of text and notes: de, or en.")] = "en",
+    language: Annotated[
+        str, Option("--in", help="The language of text and notes, such as de for German. Default: English.")
+    ] = "en",
 ) -> None:
     """Turn a chapter into slides with speaker notes: one HTML file that opens offline."""
     from coursekit.author.slides import write_slides

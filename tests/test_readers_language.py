@@ -51,6 +51,34 @@ def write(root: Path, name: str, entries: dict[tuple[str, str], str]) -> None:
     translated.cache_clear()
 
 
+def test_what_cannot_be_read_leaves_english_and_is_said(tmp_path, capsys):
+    (tmp_path / "work/.course").mkdir(parents=True)
+    (tmp_path / "work/.course/language").write_bytes("de".encode("utf-16"))
+    write(tmp_path, INTERFACE, {("cli", "Stop."): "Halt."})
+    with taken_up(tmp_path):
+        assert told("Stop.") == "Stop."
+    (tmp_path / "work/.course/language").write_text("de\n")
+    with taken_up(tmp_path):
+        assert told("Stop.") == "Halt."
+    file = tmp_path / f"locale/de/{INTERFACE}.po"
+    file.write_text("<<<<<<< HEAD\n" + file.read_text())
+    translated.cache_clear()
+    with taken_up(tmp_path):
+        assert told("Stop.") == "Stop."
+    assert f"The translations in {file} can't be read, so you see English: " in capsys.readouterr().err
+
+
+def test_what_stands_in_backticks_is_code_and_stays():
+    entries = [
+        polib.POEntry(
+            msgctxt="message abc", msgid="Not `{name}` but {name}.", msgstr="Nicht `{name}`, sondern {name}."
+        ),
+        polib.POEntry(msgctxt="picture ch11", msgid="network", msgstr="Netz"),
+    ]
+    said = Translations("de", entries).message("abc", {"name": "network"}, "Not `network` but network.")
+    assert said.text == "Nicht `network`, sondern Netz."
+
+
 @pytest.fixture(scope="module")
 def course(tmp_path_factory) -> Path:
     """Return a learner's folder whose language is chosen, with a translation that shouts each text of two chapters."""

@@ -7,7 +7,7 @@ English: results, marks, the journal, reports, the room.
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -26,8 +26,9 @@ _reader: tuple[str, str, Path] = (SOURCE, "", ROOT)  # language, chapter, and th
 
 def chosen(root: Path) -> str:
     """Return the language of the learner's copies, English where none was chosen or its translations are gone."""
-    path = _remembered(root)
-    language = path.read_text(encoding="utf-8").strip() if path.exists() else SOURCE
+    language = SOURCE
+    with suppress(OSError, UnicodeDecodeError):  # where there is none, or none that can be read
+        language = _remembered(root).read_text(encoding="utf-8").strip()
     return language if language in languages(root) else SOURCE
 
 
@@ -76,8 +77,10 @@ def told_in_plot(text: str) -> str:
 @cache
 def _draw_chinese() -> bool:
     """Have Matplotlib draw Chinese letters with a font of this machine, and return whether there is one."""
-    from matplotlib import font_manager, rcParams
-
+    try:
+        from matplotlib import font_manager, rcParams
+    except ImportError:
+        return False
     found = [font for font in _CHINESE_FONTS if font in font_manager.get_font_names()][:1]
     rcParams["font.family"] = [*rcParams["font.family"], *found]
     return bool(found)

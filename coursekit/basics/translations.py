@@ -1,6 +1,7 @@
 """What translators wrote, in `locale/de/ch01_tasks.po`: for each text its translation, or the English where none fits."""
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -75,7 +76,8 @@ class Translations:
     def message(self, message_id: str, values: Mapping[str, str], text: str) -> Shown:
         """Return a check's message, of which `text` is the English, with the values of its placeholders."""
         template = self._by_context.get(f"message {message_id}")
-        template = template or self._by_context.get(f"message {message_id.rpartition('-')[0]}")  # crashed-KeyError
+        if template is None and message_id.startswith("crashed-"):  # crashed-KeyError
+            template = self._by_context.get("message crashed")
         if template is None:
             said = self._whole(text)
             return Shown(said or text, said is None and not self._is_source)
@@ -84,7 +86,8 @@ class Translations:
             written, name, as_code = place.groups()
             plain = values.get(name, place[0])
             said = values.get(written, repr(plain) if as_code else plain)
-            return self._whole(said) or said
+            is_code = place.string[: place.start()].endswith("`")
+            return said if is_code else self._whole(said) or said
 
         return Shown(_PLACE.sub(value, template), False)
 
@@ -208,11 +211,20 @@ def place_of(tags: list[str]) -> str:
 @cache
 def translated(chapter: str, language: str, root: Path = ROOT) -> Translations:
     """Return the lookup for a chapter's texts and those of the interface; raises CommandError for an unknown language."""
-    import polib  # not where nothing is translated
-
     existing_language(language, root)
     files = [root / f"locale/{language}/{name}.po" for name in (INTERFACE, chapter)]
-    return Translations(language, [entry for file in files if file.exists() for entry in polib.pofile(str(file))])
+    return Translations(language, [entry for file in files if file.exists() for entry in _entries(file)])
+
+
+def _entries(file: Path) -> list["POEntry"]:
+    """Return what a file holds; nothing, and say so, where it is broken: the reader then sees English."""
+    import polib  # not where nothing is translated
+
+    try:
+        return list(polib.pofile(str(file)))
+    except (OSError, ValueError) as error:
+        print(f"The translations in {file} can't be read, so you see English: {error}", file=sys.stderr)
+        return []
 
 
 def existing_language(language: str, root: Path = ROOT) -> str:

@@ -45,18 +45,18 @@ def read_the_rest(error: BaseException) -> None:
     """
     if "ray" not in sys.modules:
         return
-    import ray
+    with contextlib.suppress(Exception):  # Ray may have ended, or the learner's own threads change what is looked at
+        import ray
 
-    kept = [value for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()]
-    lists = [value if type(value) in (list, tuple, set, dict) else [value] for value in kept]
-    refs = list({each for values in lists for each in values if type(each) is ray.ObjectRef})
-    ready = []
-    with contextlib.suppress(Exception):  # Ray may have ended
-        if refs and ray.is_initialized():
-            ready, _ = ray.wait(refs, num_returns=len(refs), timeout=1, fetch_local=False)
-    for ref in ready:
-        with contextlib.suppress(Exception):
-            ray.get(ref, timeout=1)
+        kept = [value for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()]
+        lists = [value if type(value) in (list, tuple, set, dict) else [value] for value in kept]
+        refs = list({each for values in lists for each in values if type(each) is ray.ObjectRef})
+        if not refs or not ray.is_initialized():
+            return
+        ready, _ = ray.wait(refs, num_returns=len(refs), timeout=1, fetch_local=False)
+        for ref in ready:
+            with contextlib.suppress(Exception):
+                ray.get(ref, timeout=1)
 
 
 def _shorten(message: str, limit: int = 600) -> str:
