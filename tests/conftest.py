@@ -8,12 +8,14 @@ import re
 import shlex
 import shutil
 import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import absl.logging
 import nbgrader.api
 import pytest
 from xdist.remote import Producer
@@ -25,6 +27,8 @@ from tests.layers import MISTAKES, Layers, left_out
 os.environ["PATH"] = path_with_scripts()
 os.environ["COURSEKIT_HOME"] = tempfile.mkdtemp(prefix="coursekit-test-")
 os.environ.setdefault("COURSEKIT_QUICK", "1")
+# RLlib imports absl, which closes the stderr of that moment when logging is configured anew: not the file in which pytest captures.
+absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background job ignores it: not what tests start
 
 # Each new gradebook asks a new Python for the version of nbgrader's tables, which is always the same.

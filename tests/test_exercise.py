@@ -299,6 +299,14 @@ def test_what_kept_a_checks_stream_can_write_to_it_later(capsys):
     assert capsys.readouterr().out == "later\n"
 
 
+def test_what_kept_a_checks_stream_closes_no_other(capsys):
+    kept = []
+    check("best_seconds", lambda *args: kept.append(sys.stderr))
+    kept[0].close()
+    print("still open")
+    assert capsys.readouterr().out == "still open\n"
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [

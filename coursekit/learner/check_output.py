@@ -37,6 +37,9 @@ class _Limited:
                 take(f"{line}\n" if len(line) <= WIDTH else f"{line[:WIDTH]} …\n")
         return len(text)
 
+    def close(self) -> None:
+        """Leave the stream below open: a handler of logging closes what was stderr when it was made."""
+
     def end(self) -> None:
         """Write the last lines, and how many were left out; what still holds this stream writes to the one below."""
         self.write("\n" if self._begun else "")
