@@ -34,13 +34,16 @@ time.sleep(3)
 """
 FAIL = """
 @ray.remote
-def fails():
-    raise ValueError("nobody asked for this")
+class Fails:
+    def fail(self):
+        raise ValueError("nobody asked for this")
+    def succeed(self):
+        return "after it"
 
-ref = fails.options(num_cpus=4).remote()
-ray.get(talk.options(num_cpus=4).remote(2))  # begins when the first gives its CPUs back; waiting for `ref` would be looking at it
+actor = Fails.remote()
+ref = actor.fail.remote()
+ray.get(actor.succeed.remote())  # comes after it; waiting for `ref` would be looking at it
 del ref
-time.sleep(2)
 """
 LARGE = """
 @ray.remote(max_restarts=1)
@@ -79,6 +82,12 @@ while not (line := reads.readline()):
     time.sleep(0.1)
 print(line, reads.readline())
 """
+
+
+@pytest.fixture(autouse=True)
+def no_chapter_ran_before(monkeypatch):
+    """What a chapter that kills processes sets for a whole process, as another test may have done in this one."""
+    monkeypatch.delenv("RAY_IGNORE_UNHANDLED_ERRORS", raising=False)
 
 
 def streams(cells: list[str]) -> dict[str, str]:
