@@ -230,6 +230,10 @@ def test_a_quiz_answers_back(choice, status):
     assert quiz("what_distribution_costs", choice).status == status
 
 
+def test_a_wrong_choice_is_shown_as_your_answer():
+    assert quiz("what_distribution_costs", " A ").details() == [("Your answer", "a")]
+
+
 def test_an_option_that_does_not_exist_hears_the_options_there_are():
     assert "a, b, c, d" in quiz("what_distribution_costs", "z").message
 

@@ -230,7 +230,7 @@ def _judge_choice(item: Quiz, answer: Answer) -> Result:
     if letter not in item.options:
         return Result.of(item, "todo", said("no-option", chosen=repr(chosen), letters=letters))
     feedback = Said(item.options[letter][1], f"quiz-{letter}")
-    return Result.of(item, "passed", feedback) if letter == item.key else _wrong(item, answer, feedback)
+    return Result.of(item, "passed", feedback) if letter == item.key else Result.of(item, "wrong", feedback, got=letter)
 
 
 def _raised(item: Exercise | Quiz, answer: Answer, raised: Raised) -> Result:

@@ -80,7 +80,8 @@ class Result:
 
     def details(self) -> list[tuple[str, str]]:
         """Return what to show below the message: label and code."""
-        rows = [(told("Tried"), told(self.tried)), (told("Came back"), self.got), (told("Look at"), told(self.where))]
+        got = told("Your answer") if self.kind == "quiz" else told("Came back")
+        rows = [(told("Tried"), told(self.tried)), (got, self.got), (told("Look at"), told(self.where))]
         return [(label, text) for label, text in rows if text]
 
     def shown_message(self) -> str:

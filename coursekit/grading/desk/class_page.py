@@ -227,7 +227,8 @@ def _cards(part: Part, comments: Comments) -> Iterator[str]:
     found.sort(key=lambda each: -len(each[2]))
     for item, message, results in found[:MESSAGES]:
         example = results[0]
-        case = [f"{label} {_case(example[name])}" for label, name in CASE.items() if example[name]]
+        labels = CASE if example["kind"] != "quiz" else {}  # of a quiz, the message's id has the chosen letter
+        case = [f"{label} {_case(example[name])}" for label, name in labels.items() if example[name]]
         comment = comments.get((example["chapter"], example["name"], message), "")
         said = f"<div class=said>{as_html(comment)}</div>" if comment else ""
         yield card(
