@@ -36,7 +36,7 @@ def test_the_farthest_off_comes_first_with_its_direction():
 def test_a_number_with_a_decimal_comma_is_asked_for_again():
     begin("ch00_start")
     for options in (4, 0):  # predict("seconds", 0,4) has three arguments
-        assert "a number, such as `0.5`" in predict("seconds", 0, options).text
+        assert f"a number, such as `0.5`, in place of `0, {options}`" in predict("seconds", 0, options).text
     assert measured("seconds", 0.4).text.startswith("You made no prediction")
 
 

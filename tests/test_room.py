@@ -390,7 +390,9 @@ def test_a_prediction_may_be_one_of_a_few_words(tmp_path, monkeypatch):
     coursekit.begin("ch12_env_runners")
     words = ["kept", "lost"]
     for open_ in (..., "gone", 1, ["kept"]):
-        assert "Write one of `'kept'`, `'lost'` in place" in str(predictions.predict("fate", open_, words))
+        shown = "..." if open_ is ... else repr(open_)
+        said = f"Write one of `'kept'`, `'lost'` in place of `{shown}`"
+        assert said in str(predictions.predict("fate", open_, words))
     assert "It was “lost”\nYou made no prediction" in str(predictions.measured("fate", "lost"))
     assert "You say “kept”" in str(predictions.predict("fate", "kept", words))
     assert "You said “kept”, it was “lost”\nWhat did you leave out?" in str(predictions.measured("fate", "lost"))

@@ -25,8 +25,9 @@ def predict(name: str, value: Any, options: Sequence[str] = ()) -> Note:
     said = None if choices is None else _number(name, value) if not choices else value if value in choices else None
     if said is None:
         listed = ", ".join(f"`{each!r}`" for each in choices or ())
-        words = f"Write one of {listed} in place of the dots, then run this cell."
-        number = "Write a number, such as `0.5`, in place of the dots, then run this cell."
+        given = "..." if value is ... else f"{value!r:.80}" + ("" if choices is not None else f", {options!r:.80}")
+        words = f"Write one of {listed} in place of `{given}`, then run this cell."
+        number = f"Write a number, such as `0.5`, in place of `{given}`, then run this cell."
         return Note("What do you expect?", words if choices else number)
     path = _file(name)
     path.parent.mkdir(parents=True, exist_ok=True)
