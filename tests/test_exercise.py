@@ -112,6 +112,13 @@ def test_an_answer_that_is_not_plain_data_is_wrong_and_named():
     assert (result.status, "object" in result.message) == ("wrong", True)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_whole_number_that_no_float_holds_is_wrong_and_named(sign):
+    result = check("best_seconds", lambda *args: sign * 10**400)
+    assert (result.status, "a whole number of 401 digits" in result.message) == ("wrong", True)
+    assert check("best_seconds", lambda *args: sign * 10**306).status == "wrong"
+
+
 def test_a_long_array_is_shown_in_a_line_with_its_shape():
     assert check("best_seconds", lambda *args: np.zeros((3, 40))).got.endswith("..., 0., 0., 0.]], shape (3, 40))")
     assert check("best_seconds", lambda *args: np.array([1.5, 2])).got == "array([1.5, 2. ])"

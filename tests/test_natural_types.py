@@ -11,6 +11,7 @@ import torch
 from coursekit.judging import wire
 from coursekit.judging.exercise import Exercise, judge
 from coursekit.judging.expect import agree, expect, expect_close, expect_equal
+from coursekit.judging.form import conform
 from coursekit.learner.checks import local
 
 Pair = namedtuple("Pair", "first second")
@@ -117,3 +118,7 @@ def test_a_number_of_numpy_or_torch_is_the_number_that_the_exercise_asks_for(val
 def test_another_type_is_wrong_and_the_message_says_what_is_needed(value, returns, needs):
     result = judged(value, lambda answer, rng: answer(), returns)
     assert (result.status, result.message.partition("\n")[0]) == ("wrong", f"The check needs {needs}.")
+
+
+def test_whole_numbers_beyond_64_bits_are_numbers_in_an_array_too():
+    assert conform([2**70, 1], np.ndarray).tolist() == [2.0**70, 1.0]

@@ -105,7 +105,7 @@ CYCLE.append(CYCLE)
 
 @pytest.mark.parametrize(
     "value",
-    [object(), len, CYCLE, np.array([object()]), {"deep": [lambda: 1]}]
+    [object(), len, CYCLE, np.array([object()]), {"deep": [lambda: 1]}, [10**400]]
     + [1j, np.complex64(1j), torch.ones(2).to_sparse(), pd.DataFrame({"x": [1]}), pd.Timestamp(0)],
     ids=lambda v: type(v).__name__,
 )
@@ -231,6 +231,7 @@ EXPENSIVE = {
     "arrays of more numbers than a list needs": wire.encode([np.zeros((20, 20_000), bool)] * 4),
     "a type of 5,000 characters": msgpack.packb(extension(wire.ARRAY, ["f8" + "," * 5_000, [1], bytes(8)])),
     "bytes as a tuple": msgpack.packb(extension(wire.TUPLE, bytes(10_000_000))),
+    "a whole number that no float holds": msgpack.packb(msgpack.ExtType(wire.LONG, hex(10**400).encode())),
     "a type that is code": msgpack.packb(extension(wire.ARRAY, ["(,)f8", [1], bytes(8)])),
 }
 

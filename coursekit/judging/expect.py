@@ -89,7 +89,8 @@ def agree(got: object, want: object, rtol: float = 0.0, atol: float = 0.0) -> bo
         return all(agree(g, w, rtol, atol) for g, w in zip(got, want, strict=True))
     numbers = (int, float)
     if isinstance(got, numbers) and isinstance(want, numbers) and (rtol or atol):
-        return bool(np.isclose(got, want, rtol, atol, equal_nan=True))
+        # As floats: NumPy takes no int beyond 64 bits.
+        return bool(np.isclose(float(got), float(want), rtol, atol, equal_nan=True))
     try:
         return bool(got == want)
     except ValueError:  # an array, compared with what is none

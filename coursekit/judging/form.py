@@ -123,9 +123,11 @@ def _of_one(value: Any, parts: tuple, place: str) -> Any:
 
 def _as_array(value: Any, place: str) -> np.ndarray:
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
     except ValueError:
         raise WrongType("an array", "rows that differ in length", place) from None
+    beyond_64_bits = array.dtype == object and all(type(item) in (int, float) for item in array.flat)
+    return array.astype(float) if beyond_64_bits else array
 
 
 def _at(place: str, key: object) -> str:

@@ -23,6 +23,7 @@ PARTS = 300_000  # of one message: a key of a dict is one, a row of an array is 
 ITEM = 15  # parts of an item of a list, tuple or set: a check may put all items into a set, where some collide
 NUMBERS = 4  # of an array that are one part: as a list, or written into a message, each takes a hundred bytes
 TEXT = 16  # bytes or characters of an item that are one part more
+LONGEST = 10**307  # below it, a whole number is a float as well, and a message can show it
 SCALARS = (str, bytes, int, float, type(None))  # what keys of dicts and members of sets are
 TUPLE, SET, ARRAY, FUNCTION, LONG = range(1, 6)
 NO_MESSAGE = "These bytes are not a message"
@@ -52,6 +53,13 @@ def encode(value: object) -> bytes:
 def _expect_to_fit(size: int) -> None:
     if size > LIMIT:
         raise TooLarge(f"it takes {size // 2**20} MB, and a check reads up to {LIMIT // 2**20} MB")
+
+
+def _expect_short(number: int) -> int:
+    if abs(number) >= LONGEST:
+        digits = int(math.log10(abs(number))) + 1
+        raise TooLarge(f"it has a whole number of {digits:,} digits, and a check reads up to 307")
+    return number
 
 
 def decode(data: bytes, functions: bool = False) -> Any:
@@ -84,7 +92,7 @@ def _encode_other(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return msgpack.ExtType(SET, encode(list(value)))
     if type(value) is int:  # beyond 64 bits
-        return msgpack.ExtType(LONG, hex(value).encode())
+        return msgpack.ExtType(LONG, hex(_expect_short(value)).encode())
     if callable(value) and str(getattr(value, "__module__", "")).startswith(GIVEN):
         return msgpack.ExtType(FUNCTION, name_of(value).encode())
     return _base(value)
@@ -163,7 +171,7 @@ class _Reader:
             return self._array(payload)
         if code == LONG:
             self._count(ITEM * len(payload))
-            return int(payload, 16)
+            return _expect_short(int(payload, 16))
         if code == FUNCTION and self._functions:
             return function_named(payload.decode())
         raise ValueError(f"extension type {code} has no business here")
