@@ -381,7 +381,7 @@ def _judge_killer(answer: Answer, killer: int, plus: int) -> None:
     with answer.case(f"the seed {killer}, which kills every sampler"):
         seen = answer.probe(given.collect_with_deaths, 1, {killer: "dies 5"}, plus)
         ended, times = seen["raised"] or seen["value"], seen["times"].get(killer)
-        expect(times == 3, f"You tried it {times} times; stop after the third death.")
+        expect(times == 3, f"You tried this seed {times} times; stop after the third death.")
         expect(seen["raised"] in DEATHS, f"The caller must get the error of the third death, but it got {ended}.")
 
 
@@ -394,7 +394,7 @@ def _judge_broken(answer: Answer, broken: int, plus: int) -> None:
         ended, times = seen["raised"] or seen["value"], seen["times"].get(broken)
         expect(
             times == 1,
-            f"It was called {times} times, though the sampler didn't die; a new one doesn't fix that.",
+            f"For this seed, `sample` was called {times} times, though the sampler didn't die; a new sampler doesn't fix that.",
         )
         expect(seen["raised"] == "ActorDiedError", f"The caller must get that ActorDiedError, but it got {ended}.")
 

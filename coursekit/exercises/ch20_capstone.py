@@ -110,7 +110,7 @@ def _expect_learned(answer: Answer, world: World, returns: np.ndarray, exam: int
     _told(answer, world._replace(prices=tuple(prices.tolist())), 4.0, rng)
     expect(
         (_returns(answer, world, 200, exam) != returns).any(),
-        "It was called again with different prices and less time. In each of the same 200 episodes, its new policy earned exactly what its first one had earned, so the prices didn't change how it acts.",
+        "`beats_random` was called again with different prices and less time. In each of the same 200 episodes, its new policy earned exactly what its first one had earned, so the prices didn't change how it acts.",
     )
 
 

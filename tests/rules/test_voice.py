@@ -120,6 +120,7 @@ FIELD = [
         SPELLING,
         "It is normalised.",
     ),
+    (r"^It was called\b", "", "what was called", "It was called three times."),
     (r"\bseams?\b", "ch17", '"the restart"', "The curve has a seam."),
     (r"\bshar(e|ed|es|ing) out\b|\bshare of the weights\b", "ch17", '"shard"', "The weights are shared out."),
     (r"(?<!`)\b(analys|practis)(e|es|ed|ing)\b", "", SPELLING, "We analyse it."),
