@@ -225,7 +225,7 @@ def _slopes_of(rows: dict, name: str) -> np.ndarray:
 )
 def minibatches(answer: Answer, rng: Generator) -> None:
     """Sample one order for all columns, and cut it into slices: every row comes once, even those of the short last slice."""
-    # Long: a shuffle can fail in five ways that all return every row once.
+    # Long: a shuffle can fail in six ways that all return every row once.
     size = int(rng.integers(6, 10))
     for count in (5 * size + int(rng.integers(2, size - 1)), 3 * size):
         _expect_two_epochs(answer, rng, count, size)
@@ -243,6 +243,10 @@ def _expect_two_epochs(answer: Answer, rng: Generator, count: int, size: int) ->
         )
         expect(agree(batch, rows), "Afterward, the batch itself had changed. Select rows from it, but don't modify it.")
         _expect_shuffled(orders, numbers.tolist(), size)
+        expect(
+            sum(orders[1], []) != numbers.tolist(),
+            "A second epoch had the order of the batch. Each call must sample a new one from `rng`.",
+        )
         expect(
             orders[0] != orders[1],
             "A second epoch over the same batch had the same order. Each call must sample a new one from `rng`.",

@@ -322,6 +322,15 @@ def the_same_order_every_time(batch, size, rng):
     return a_list_of_splits(batch, size, np.random.default_rng(0))
 
 
+@rejects("minibatches", says="A second epoch had the order of the batch")
+def shuffles_only_the_first_epoch(batch, size, rng):
+    rows = len(batch["obs"])
+    order = torch.arange(rows) if hasattr(batch["obs"], "shuffled") else torch.from_numpy(rng.permutation(rows))
+    batch["obs"].shuffled = True
+    for chosen in order.split(size):
+        yield {name: column[chosen] for name, column in batch.items()}
+
+
 @rejects("minibatches")
 def size_taken_for_their_number(batch, size, rng):
     rows = len(batch["obs"])
