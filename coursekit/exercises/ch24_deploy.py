@@ -66,9 +66,13 @@ def cluster_yaml(answer: Answer, rng: Generator) -> None:
 
 
 def _judge_provider(config: dict, name: str, region: str) -> None:
-    expect_equal(config["cluster_name"], name, f"The cluster's name is {config['cluster_name']!r}.")
+    expect_equal(
+        config["cluster_name"], name, f"The cluster's name is {config['cluster_name']!r}; it should be {name!r}."
+    )
     where = [config["provider"].get("type"), config["provider"].get("region")]
-    expect_equal(where, ["aws", region], f"The provider's type and region are {where}.")
+    expect_equal(
+        where, ["aws", region], f"The provider's type and region are {where}; they should be aws and {region}."
+    )
 
 
 def _two_types(config: dict) -> tuple[dict, dict]:
@@ -108,14 +112,14 @@ def _judge_cpus(head: dict, workers: dict) -> None:
     none = more == [0, 0]
     expect(
         none,
-        f"The head's node type allows from {more[0]} to {more[1]} workers: these would be machines of that type in addition to the head.",
+        f"The head's node type allows from {more[0]} to {more[1]} workers, but it should allow none: these would be machines of that type in addition to the head.",
     )
     own = head["resources"].get("CPU")
     expect(
         own is not None,
-        "The head's `resources` don't mention CPU, so Ray uses the CPUs that the machine has, and tasks run there.",
+        "The head should run no tasks, but its `resources` don't mention CPU, so Ray uses the CPUs that the machine has.",
     )
-    expect(own == 0, f"The head's `resources` say `CPU: {own}`, so tasks run there.")
+    expect(own == 0, f"The head should run no tasks, but its `resources` say `CPU: {own}`.")
     expect(workers["resources"].get("CPU") != 0, "The workers' `resources` say `CPU: 0`, so no task runs anywhere.")
 
 

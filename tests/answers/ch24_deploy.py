@@ -50,7 +50,24 @@ def the_limit_of_the_cluster_is_the_limit_of_the_type(name, region, worker, leas
     return json.dumps(config)
 
 
-@rejects("cluster_yaml", says="don't mention CPU")
+@rejects("cluster_yaml", says="it should be 'course-")
+def keeps_the_name_of_an_example(name, region, worker, least, most):
+    return json.dumps(_yaml("example", region, worker, least, most))
+
+
+@rejects("cluster_yaml", says="they should be aws and ")
+def keeps_the_region_of_an_example(name, region, worker, least, most):
+    return json.dumps(_yaml(name, "us-west-2", worker, least, most))
+
+
+@rejects("cluster_yaml", says="should run no tasks, but its `resources` say")
+def head_has_the_cpus_of_an_m5_large(name, region, worker, least, most):
+    config = _yaml(name, region, worker, least, most)
+    config["available_node_types"]["head"]["resources"] = {"CPU": 2}
+    return json.dumps(config)
+
+
+@rejects("cluster_yaml", says="should run no tasks, but its `resources` don't mention CPU")
 def head_says_nothing_of_resources(name, region, worker, least, most):
     config = _yaml(name, region, worker, least, most)
     del config["available_node_types"]["head"]["resources"]
@@ -101,7 +118,7 @@ def workers_run_no_tasks_either(name, region, worker, least, most):
     return json.dumps(config)
 
 
-@rejects("cluster_yaml")
+@rejects("cluster_yaml", says="it should allow none")
 def counts_the_head_as_a_worker_of_its_type(name, region, worker, least, most):
     config = _yaml(name, region, worker, least, most)
     config["available_node_types"]["head"] |= {"min_workers": 1, "max_workers": 1}
