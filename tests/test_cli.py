@@ -60,9 +60,12 @@ C = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}  # of which P
     ("encoding", "command", "shown"),
     [(LATIN_1, "doctor", "+ Python "), (ASCII, "progress", "Chapter 0 - "), (C, "grade --help", "Grade a class")],
 )
-def test_a_terminal_of_any_encoding_shows_the_nearest_characters(encoding, command, shown):
+def test_a_terminal_of_any_encoding_shows_the_nearest_characters(encoding, command, shown, tmp_path):
+    (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
+    (tmp_path / "work/.course").mkdir(parents=True)  # where no language is chosen
     line = [sys.executable, "-m", "coursekit.cli", *command.split()]
-    said = subprocess.run(line, cwd=ROOT, env=os.environ | encoding, capture_output=True, encoding="latin-1")
+    environment = os.environ | encoding | {"PYTHONPATH": str(ROOT)}
+    said = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, encoding="latin-1")
     assert shown in said.stdout
     assert said.stderr == ""
 

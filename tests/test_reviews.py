@@ -46,6 +46,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def clock(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSEKIT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("coursekit.machine.learners_folder.ROOT", tmp_path)  # in whose work/ no language is chosen
     monkeypatch.setattr(progress, "now", found := Clock())
     return found
 
