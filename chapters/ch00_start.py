@@ -116,7 +116,7 @@ timeline(run);
 r"""
 ## A check tells you what your function did
 
-In an exercise, you complete a function, and the cell below it checks your answer.
+In an exercise, you complete a function, and a check tells you whether it's right.
 The check calls your function and tells you what it tried and what came back.
 A wrong answer costs nothing, so run the check as often as you like.
 
@@ -127,9 +127,9 @@ Thirteen tasks need a fourth round, so they take at least 2 s.
 Write `best_seconds`, which takes the number of tasks, the seconds for each one, and the number of workers.
 It returns the shortest time in which the workers can run all of the tasks.
 
-First, run the two cells below as they are.
+First, run the function below and its check as they are.
 The check tells you that you haven't done the exercise yet.
-Then replace the line that starts with `raise`, keep the other lines, and rerun both cells.
+Then replace the line that starts with `raise`, keep the other lines, and run both again.
 """
 
 
