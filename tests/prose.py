@@ -7,10 +7,18 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
+from coursekit.basics.course_files import found
+from coursekit.basics.paths import ROOT
+
 CELL = re.compile(r'^# %% \[markdown\][^\n]*\nr"""\n(.*?)^"""', re.MULTILINE | re.DOTALL)
 ONE_WORD = re.compile(r"`[^`\n]*`|\$[^$\n]*\$|!?\[[^]\n]*\]\([^)\n]*\)|\A\*\*.*?\*\*")  # the last: a bold lead-in
 ABBREVIATIONS = "".join(rf"(?<!\b{short})" for short in (r"e\.g", r"i\.e", "al", "vs", "cf", "Fig", "[A-Z]"))
 TWO = re.compile(rf"{ABBREVIATIONS}[.?!…][\"”’')\]*_]*\s+[\"“‘'(\[*_]*[A-Z0-9]")
+
+
+def files(folder: str, ending: str, root: Path = ROOT) -> list[Path]:
+    """Return the course's files in a folder with this ending: without hidden ones, such as JupyterLab's checkpoints."""
+    return sorted(root / name for name in found(root, [folder]) if name.endswith(ending))
 
 
 def crowded_lines(path: Path) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 
 from coursekit.basics.paths import ROOT
 from coursekit.ray_bridge import private
+from tests.prose import files
 
 PRIVATE = re.compile(r"ray\.(.*\.)?(_\w+|internal_kv|generated)\b")
 
@@ -24,7 +25,7 @@ def test_a_name_that_is_not_in_the_table_is_refused():
 def test_no_other_module_names_what_is_private_to_ray():
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno} {name}"
-        for path in sorted((ROOT / "coursekit").rglob("*.py"))
+        for path in files("coursekit", ".py")
         for node in ast.walk(ast.parse(path.read_text()))
         for name in names(node)
         if PRIVATE.match(name)

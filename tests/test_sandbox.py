@@ -26,6 +26,7 @@ from coursekit.judging.answer import Answer, Raised
 from coursekit.sandbox import accounts, lean_ray, namespaces, nursery_process, system_calls
 from coursekit.sandbox.nursery import Nursery, available
 from coursekit.sandbox.sandbox import CellOutcome, Limits, Sandbox, SandboxDied
+from tests.prose import files
 
 WAY = list(ROOT.parts[2:3]) if ROOT.parts[1] == "tmp" else []  # a sandbox shows the course where it lies, be it in /tmp
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(available()), reason=available())]
@@ -250,7 +251,7 @@ def test_expected_values_solutions_tests_and_grader_do_not_exist_inside(sandbox)
 
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): str(path)
-    for path in (ROOT / "coursekit").rglob("*.py")
+    for path in files("coursekit", ".py")
 }
 OPEN = {"coursekit", "basics", "judging", "ray_bridge", "learner", "workshop", "given"}
 VISIBLE = {name for name, path in MODULES.items() if Path(path).parent.name in OPEN}

@@ -11,11 +11,11 @@ from coursekit.basics.cells import prediction
 from coursekit.basics.paths import NOTEBOOKS, ROOT, SOLUTIONS
 from coursekit.judging.exercise import load
 from tests.chapters import CHAPTERS
-from tests.prose import crowded_lines, two_sentences
+from tests.prose import crowded_lines, files, two_sentences
 
 COUNTED = [chapter for chapter in CHAPTERS if chapter != "ch00_start"]
 GLOSSARY = ROOT / "docs/glossary.md"
-PROSE = [*sorted(ROOT.glob("chapters/*.py")), *sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"]
+PROSE = [*sorted(ROOT.glob("chapters/*.py")), *files("docs", ".md"), ROOT / "README.md"]
 
 
 def text_of(chapter: str, kind: str = "markdown", folder=NOTEBOOKS) -> str:

@@ -7,11 +7,19 @@ import pytest
 from coursekit.author.listings import all_before, openings
 from coursekit.basics.paths import ROOT
 from coursekit.machine.copies import course_version
+from tests.prose import files
 
 PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")),
-    *sorted((ROOT / "docs").rglob("[!_]*.md")),
+    *(path for path in files("docs", ".md") if path.name[0] != "_"),
 ]
+
+
+def test_what_git_ignores_is_no_page(tmp_path):
+    for name in ("docs/page.md", "docs/.ipynb_checkpoints/page-checkpoint.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert files("docs", ".md", tmp_path) == [tmp_path / "docs/page.md"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -13,6 +13,7 @@ import pytest
 import coursekit
 from coursekit import aliases
 from coursekit.basics.paths import ROOT
+from tests.prose import files
 
 PACKAGE = ROOT / "coursekit"
 STOREYS = [
@@ -31,7 +32,7 @@ STOREY = {room: number for number, rooms in enumerate(STOREYS) for room in rooms
 APART = {"aliases"}  # looks modules up by names in a table, when they are used
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in PACKAGE.rglob("*.py")
+    for path in files("coursekit", ".py")
 }
 
 
@@ -91,14 +92,14 @@ def test_at_most_twenty_rooms_and_every_module_in_one():
 
 
 def test_what_modules_of_tests_share_is_in_none_of_them():
-    tests = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("deploy/**/*.py"), *ROOT.glob("benchmarks/*.py")]
+    tests = [path for folder in ("tests", "deploy", "benchmarks") for path in files(folder, ".py")]
     shares = re.compile(r"^\s*(from|import) tests(\.| import )test_", re.MULTILINE)
     assert [path.name for path in tests if shares.search(path.read_text(encoding="utf-8"))] == []
 
 
 def test_python_source_is_parsed_in_one_place():
     """Two threads that parse at once made CPython 3.11 fail, and an honest hand-in was not gradable."""
-    rooms = [path for path in (ROOT / "coursekit").rglob("*.py") if "author" not in path.parts]
+    rooms = [path for path in files("coursekit", ".py") if "author" not in path.parts]
     parsing = [path.name for path in rooms if "ast.parse(" in path.read_text(encoding="utf-8")]
     assert parsing == ["syntax.py"]
 

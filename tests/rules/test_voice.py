@@ -9,6 +9,7 @@ import pytest
 
 from coursekit.basics.paths import ROOT
 from tests.chapters import CHAPTERS
+from tests.prose import files
 
 # What is refused, and what to write instead. The rest is for an editor's eye: no sentence is bent to please a pattern.
 REFUSED = {
@@ -128,10 +129,10 @@ FIELD = [
 ]
 FILES = [
     *sorted((ROOT / "chapters").glob("*.py")),
-    *sorted((ROOT / "docs").rglob("*.md")),
+    *files("docs", ".md"),
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
-    *sorted((ROOT / "coursekit").rglob("*.py")),
+    *files("coursekit", ".py"),
 ]
 SENTENCE = re.compile(r"(?<=[.?!:])\s+|\n\s*\n|\n(?=\s*[-|#>*])")
 
