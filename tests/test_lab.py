@@ -136,6 +136,21 @@ def test_one_on_another_folder_or_one_that_does_not_answer_is_not_taken_for_it(m
     assert bool(lab.running(tmp_path / "here")) == (root == "here")
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff", b"[1]", b"{}", b'{"pid": "1"}', None], ids=repr)
+def test_a_record_that_cannot_be_read_hides_no_other(monkeypatch, tmp_path, content):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(lab.urllib.request, "urlopen", lambda address, timeout: io.BytesIO())
+    server = {"pid": os.getpid(), "port": 8888, "base_url": "/", "token": "t", "root_dir": str(tmp_path)}
+    for name in ("jpserver-0.json", "jpserver-~.json"):  # before and after it, in any order of the alphabet
+        if content is None:
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).write_bytes(content)
+    (tmp_path / "jpserver-5.json").write_text(json.dumps(server), encoding="utf-8")
+    found = lab.running(tmp_path)
+    assert found == ("http://localhost:8888/", "t", tmp_path / "jpserver-5-open.html")
+
+
 @pytest.mark.parametrize("extra", [["--port", "8899"], ["--port=8899"], ["--ServerApp.port=8899"]])
 def test_a_setting_of_the_learners_replaces_the_courses_however_it_is_spelled(extra):
     command = lab.jupyter_command(8890, Facts(), extra)

@@ -1,6 +1,7 @@
 """`coursekit lab`: JupyterLab on the learner's copy of the first notebook, with settings that suit a course."""
 
 import getpass
+import json
 import logging
 import os
 import secrets
@@ -15,6 +16,8 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
+
+import psutil
 
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import FROM_WHEEL, ROOT, STATIC, path_with_scripts, typed
@@ -107,16 +110,15 @@ class Running(NamedTuple):
 def running(folder: Path) -> Running | None:
     """Return the JupyterLab that already runs on this folder and answers, if there is one."""
     from jupyter_core.paths import jupyter_runtime_dir
-    from jupyter_server.serverapp import list_running_servers
 
-    with suppress(OSError):  # Jupyter's records cannot be read
-        for server in list_running_servers():
+    for record in sorted(Path(jupyter_runtime_dir()).glob("jpserver-*.json")):
+        # One that cannot be read, or whose server does not answer, hides no other.
+        with suppress(OSError, HTTPException, ValueError, TypeError, LookupError):
+            server = json.loads(record.read_text(encoding="utf-8"))
             address, token = f"http://localhost:{server['port']}{server['base_url']}", server["token"]
-            page = Path(jupyter_runtime_dir(), f"jpserver-{server['pid']}-open.html")
-            if Path(server["root_dir"]).resolve() == folder.resolve():
-                with suppress(OSError, HTTPException):
-                    urllib.request.urlopen(f"{address}api/status?token={token}", timeout=5).close()
-                    return Running(address, token, page)
+            if psutil.pid_exists(server["pid"]) and Path(server["root_dir"]).resolve() == folder.resolve():
+                urllib.request.urlopen(f"{address}api/status?token={token}", timeout=5).close()
+                return Running(address, token, record.with_name(f"{record.stem}-open.html"))
     return None
 
 
