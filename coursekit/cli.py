@@ -34,10 +34,10 @@ class CommandLine(typer.Typer):
 
 @contextmanager
 def in_readers_language() -> Iterator[None]:
-    """Speak as the notebooks of this folder do."""
+    """Speak the language of this folder's notebooks, in the course's own words, wherever it lies."""
     from coursekit.machine.learners_folder import learners_folder
 
-    with taken_up(learners_folder()):
+    with taken_up(learners_folder(), ROOT):
         yield
 
 

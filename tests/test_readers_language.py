@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -342,6 +343,7 @@ print("polib" in sys.modules)
 @pytest.fixture
 def terminal(course, monkeypatch, capsys):
     """Return what runs a command in the learner's folder and returns what it printed."""
+    monkeypatch.setattr("coursekit.cli.ROOT", course)
     monkeypatch.setattr(learners_folder, "learners_folder", lambda: course)
     monkeypatch.setattr(learners_folder, "link_to_course", lambda folder: folder)
 
@@ -358,6 +360,19 @@ def test_commands_for_learners_are_told_with_their_help_and_those_for_instructor
     assert "«Show your points in every chapter" in terminal("--help")
     assert "«The language of your notebooks" in " ".join(terminal("lab", "--help").split())
     assert "«" not in terminal("bill", CHAPTER)
+
+
+def test_help_is_the_courses_own_and_not_that_of_the_folder_where_one_stands(course, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "of somebody"
+    shutil.copytree(course / "locale", folder / "locale")
+    (folder / "work/.course").mkdir(parents=True)
+    (folder / "work/.course/language").write_text("de\n", encoding="utf-8")
+    monkeypatch.setattr(learners_folder, "FROM_WHEEL", True)
+    monkeypatch.chdir(folder)
+    app(args=["--help"], standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert "«" not in shown
+    assert translated(INTERFACE, "de").told("Take the course") in shown
 
 
 def test_an_update_takes_the_language_as_lab_does_and_speaks_it(terminal, course):

@@ -24,12 +24,15 @@ _CHINESE_FONTS += ["Arial Unicode MS", "Microsoft YaHei", "SimHei"]
 _reader: tuple[str, str, Path] = (SOURCE, "", ROOT)  # language, chapter, and the folder with locale/
 
 
-def chosen(root: Path) -> str:
-    """Return the language of the learner's copies, English where none was chosen or its translations are gone."""
+def chosen(root: Path, course: Path | None = None) -> str:
+    """Return the language of the learner's copies, English where none was chosen or its translations are gone.
+
+    The translations are those of the learner's folder, or of a course that lies elsewhere.
+    """
     language = SOURCE
     with suppress(OSError, UnicodeDecodeError):  # where there is none, or none that can be read
         language = _remembered(root).read_text(encoding="utf-8").strip()
-    return language if language in languages(root) else SOURCE
+    return language if language in languages(course or root) else SOURCE
 
 
 def choose(root: Path, language: str) -> None:
@@ -37,10 +40,10 @@ def choose(root: Path, language: str) -> None:
     write_whole(_remembered(root), f"{language}\n")
 
 
-def take_up(root: Path | None, chapter: str = "") -> None:
+def take_up(root: Path | None, chapter: str = "", course: Path | None = None) -> None:
     """Speak from now on as the copies in a learner's folder do, English without one."""
     global _reader
-    _reader = (chosen(root), chapter, root) if root else (SOURCE, chapter, ROOT)
+    _reader = (chosen(root, course), chapter, course or root) if root else (SOURCE, chapter, ROOT)
 
 
 def take_up_in_notebook(chapter: str) -> None:
@@ -52,11 +55,11 @@ def take_up_in_notebook(chapter: str) -> None:
 
 
 @contextmanager
-def taken_up(root: Path) -> Iterator[None]:
-    """Speak for a while as the copies in a learner's folder do."""
+def taken_up(root: Path, course: Path | None = None) -> Iterator[None]:
+    """Speak for a while as the copies in a learner's folder do, in a course's own words."""
     global _reader
     before = _reader
-    take_up(root)
+    take_up(root, course=course)
     try:
         yield
     finally:
