@@ -281,6 +281,7 @@ A *reference* in a closure, as in `lambda: can_write(ray.get(ref))`, makes only 
 Ray can't tell when the function is last needed, so it keeps the object for as long as your program runs.
 
 Write `share_once`, which calls `function(array, x)` in a task for each `x` and returns the results.
+Put the array into the store once, and let nothing hold it afterward.
 The check counts the copies in Ray's records.
 It also makes two calls wait for each other, for up to 20 s.
 """
@@ -348,6 +349,7 @@ Selecting rows with a list of numbers copies them, and so does any arithmetic.
 Write `column_sums`, which adds up each column of a matrix in the store.
 Launch exactly `blocks` tasks, and let each one pass its own rows to `add_rows(rows)`, which returns the sum of each column of those rows.
 The number of rows may not be divisible by `blocks`, and a task can read it from the matrix's shape.
+Don't copy any rows, and let nothing hold the matrix afterward.
 The check makes two of the blocks wait for each other, for up to 20 s.
 """
 
@@ -585,7 +587,7 @@ End such a line with a semicolon, or show something smaller.
 A caught error is another hiding place, because its traceback refers to the arguments of `ray.get`.
 Python frees such an error only when its garbage collector runs, and `gc.collect()` runs it at once.
 
-Write `let_go`, which takes the first row out of each of many arrays.
+Write `let_go`, which returns a list with the first row of each of many arrays and keeps nothing else of the arrays.
 The check deletes its own references and asks Ray's records what still holds the arrays.
 """
 
@@ -663,7 +665,8 @@ If you read all the blocks in order and then read them all again, the second rou
 So the rule for data that doesn't fit is to **do everything with a block while it's in the store**: loop over the blocks on the outside, and over what you do with each block on the inside.
 And never hold all the blocks at once, because Ray can't spill a block while a process has a view of it.
 
-Write `read_once`, which calls every function in `functions` on every block.
+Write `read_once`, which calls every function in `functions` on every block and returns one list of results for each function.
+A process may use at most 4 blocks at once, without copying them.
 The check moves 24 blocks of its own to disk and asks Ray how many times it restored one, and how many were in use at once.
 Ray sometimes restores a block twice if many tasks wait for blocks, so the check allows 34 restores.
 """

@@ -214,7 +214,7 @@ quiz("seed_every_episode", seed_every_episode)
 r"""
 ## One loop records an episode of any environment
 
-Write `rollout`, which runs one episode and returns it as a dict.
+Write `rollout`, which runs one episode and returns it as a dict: `obs`, `actions`, and `rewards` are lists, and `terminated` is the flag of the last step.
 `policy` is any function that takes an observation and returns an action.
 
 There's one more observation than there are actions: the first one comes from `reset`, and the last one from the last step.
@@ -294,6 +294,7 @@ predict("first_return", ...)  # the return of the first step
 # %% [markdown]
 r"""
 Write `discounted_returns`, which returns the discounted return of every step.
+`bootstrap` is $G_T$, the estimate of what follows the last step.
 """
 
 
@@ -548,7 +549,7 @@ quiz("autoreset_frame", autoreset_frame)
 r"""
 Now collect experience in the default mode.
 A [transition](../docs/glossary.md#transition) is one step of one environment: the observation, the action chosen for it, the reward, the next observation, and whether the episode terminated there.
-Write `vector_rollout`, which returns the transitions that really happened.
+Write `vector_rollout`, which returns the transitions that really happened, in any order: a dict of arrays with one row per transition, `obs`, `actions`, `rewards`, `next_obs`, and `terminated`.
 `policy` takes the observations of all environments and returns an array of actions.
 Reset the environments once, with the seed.
 """

@@ -370,6 +370,7 @@ The order matters because neighboring rows are alike: 512 consecutive rows cover
 
 Write `minibatches`, which takes a batch, the size of a minibatch, and a NumPy random generator, and yields the minibatches of one epoch.
 The batch is a dict of tensors of equal length, its *columns*, and every column must get the same order.
+The last minibatch holds the rows that are left, and the batch itself doesn't change.
 """
 
 

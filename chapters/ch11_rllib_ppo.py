@@ -219,7 +219,9 @@ quiz("first_iteration", first_iteration)
 
 # %% [markdown]
 r"""
-Write `learns_corridor`, the loop that every training run needs: it trains until the mean return is good enough.
+Write `learns_corridor`, the loop that every training run needs: it takes a config, a target, and the most iterations to train, and it trains until the mean return reaches the target.
+It returns the mean return of each iteration, with NaN where there is none.
+It always stops the algorithm, even if training raises an error, and the error reaches the caller.
 The check first runs it on prepared results: a mean is missing or NaN, the target is never reached, or an environment breaks.
 Then it lets PPO learn a corridor, with up to three seeds.
 """
@@ -302,7 +304,7 @@ r"""
 An error of more than √10 ≈ 3.2 teaches the critic nothing, and CartPole's discounted returns reach 99.
 The usual measure of a critic is its [explained variance](../docs/glossary.md#explained-variance), the fraction of the variance of the returns that its estimates explain: 1 is perfect, 0 is no better than a constant, and a negative value is worse.
 
-Once you've solved `learns_corridor`, the demonstration below trains on CartPole twice, once with the default limit and once with 10,000, for 15 iterations of 1,000 steps each (3 in quick mode).
+Once you've solved `learns_corridor`, the demonstration below trains on CartPole twice, once with the default limit and once with 10,000, for 15 iterations of 1,000 steps each (3 in quick mode, which is too short to see the difference).
 It takes about a minute.
 
 **Predict:** with the default limit, what is the critic's explained variance in the end?

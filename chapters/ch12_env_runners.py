@@ -339,7 +339,7 @@ It's easy to measure something else by accident:
 - **Other load on the machine.** If you time one algorithm and then the other, a slow minute affects only one of them.
   So alternate: time one iteration of one algorithm, then one of the other, and never run both at the same time.
 
-Write `time_training`, which takes two built algorithms and a number of iterations, and returns the seconds of each iteration.
+Write `time_training`, which takes two built algorithms and a number of iterations, and returns the seconds of each iteration as a dict with the keys `many` and `single`.
 The check first passes it two stand-ins that only sleep, and then two real algorithms with tiny batches, which takes up to a minute.
 """
 

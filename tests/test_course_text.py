@@ -284,9 +284,9 @@ def test_lab_takes_the_language_and_a_later_start_keeps_it(desk, monkeypatch):
     assert "now in de; what is marked EN" in CliRunner().invoke(app, ["lab", "--in", "de"]).output
     german = desk.sources("ch01_a")
     assert "Und dann." in german
-    assert "now in" not in CliRunner().invoke(app, ["lab"]).output
+    assert "jetzt in der Sprache" not in CliRunner().invoke(app, ["lab"]).output
     assert desk.sources("ch01_a") == german
-    assert "There is no translation into 'fr'" in CliRunner().invoke(app, ["lab", "--in", "fr"]).output
+    assert "Eine Übersetzung in die Sprache 'fr' gibt es nicht" in CliRunner().invoke(app, ["lab", "--in", "fr"]).output
     assert len(started) == 2
 
 

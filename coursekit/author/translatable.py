@@ -172,6 +172,9 @@ def _interface(root: Path) -> Iterator[Text]:
             yield from _nouns(path)
     for name in FRAGMENTS:
         yield from _fragments(root / f"coursekit/{name}", name.removesuffix(".py"))
+    for said in _strings(parse((root / "coursekit/judging/wire.py").read_text(encoding="utf-8"))):
+        if said.startswith("it "):  # what came back; the others speak to authors
+            yield Text("judging/wire", said)
     for word in (
         *result.WORDS.values(),
         result.INTERRUPTED,

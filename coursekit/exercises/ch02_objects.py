@@ -200,7 +200,7 @@ def _expect_given_a_list(found: given.Joined) -> None:
     arrived = " and ".join(found["kinds"])
     expect(
         found["kinds"] == ["list"],
-        f"`join` needs a list of the values that `prepare` returned, which are lists here. The items of its list were of type {arrived}.",
+        f"`join` needs a list of the values that `prepare` returned; in this check, each of them is a list. The items of its list were of type {arrived}.",
     )
 
 

@@ -329,9 +329,12 @@ def train_step(answer: Answer, rng: Generator) -> None:
     """Clear the old gradients, compute the new ones, clip them together, and take the step."""
     # Long: it computes the step that equation 9 asks for by itself, in NumPy.
     actor, critic = rng.normal(0, 0.3, size=(3, 3)), rng.normal(0, 0.3, size=(1, 3))
-    for name, far in (("small", 0.05), ("large", 20.0)):
+    for tried, far in (
+        ("two steps on a minibatch with small gradients; learning rate 1", 0.05),
+        ("two steps on a minibatch with large gradients; learning rate 1", 20.0),
+    ):
         rows = _minibatch(actor, critic, far, rng)
-        with answer.case(f"two steps on a minibatch with {name} gradients; learning rate 1"):
+        with answer.case(tried):
             _expect_steps(answer.probe(given.two_steps, actor.tolist(), critic.tolist(), rows), rows)
 
 

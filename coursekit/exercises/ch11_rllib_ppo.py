@@ -95,10 +95,7 @@ def resume_newest(answer: Answer, rng: Generator) -> None:
     mark = rng.uniform(-0.3, 0.3, size=2).astype(np.float32).tolist()
     how = rng.permutation(["killed", "copied", "copied without the optimizer"]).tolist()
     cut = {str(whole + 1 + place): what for place, what in enumerate(how)}
-    said = ", ".join(
-        f"{number} {'partly saved' if what == 'killed' else 'partly copied'}" for number, what in cut.items()
-    )
-    with answer.case(f"checkpoints {given.FIRST_SAVED} to {whole + 3}, {said}"):
+    with answer.case(f"checkpoints {given.FIRST_SAVED} to {whole + 3}, of which {', '.join(cut)} are incomplete"):
         seen = answer.probe(given.resume_after_a_night, length, seed, whole, cut, mark)
         returned = seen["returned"]
         expect("continued" in seen, f"`resume_newest` returned {returned}, which has no `train` method.")
