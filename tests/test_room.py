@@ -100,6 +100,37 @@ def test_who_types_the_line_twice_is_on_the_board_once(room, ada):
     assert len(room.watch()["people"]) == 1
 
 
+@pytest.mark.parametrize("path", ["/confirm", "/records"])  # of the first join, and of one who is in
+def test_who_joins_again_because_the_answer_was_lost_is_on_the_board_once(room, monkeypatch, path):
+    post, lost = link._post, []
+
+    def late(host: str, port: int, asked: str, *more, **named) -> tuple:
+        answer = post(host, port, asked, *more, **named)
+        if asked == path and not lost:
+            lost.append(asked)
+            raise TimeoutError("timed out")
+        return answer
+
+    monkeypatch.setattr(link, "_post", late)
+    first, second = (str(attendance.join(room.words, "Ada")) for _ in range(2))
+    assert lost == [path]
+    assert ("Not joined" in first) == (path == "/confirm")
+    assert "You are in, Ada\n" in second
+    assert [row["nickname"] for row in room.watch()["people"]] == ["Ada"]
+    attendance.stuck("here")
+    assert room.person("Ada")["hand"] == "here"
+
+
+def test_the_token_of_somebody_who_has_left_is_not_taken_again(room, monkeypatch):
+    monkeypatch.setattr(link, "_own_token", lambda *room: "t" * 32)
+    tokens = []
+    for _ in range(2):
+        assert "You are in, Ada" in str(attendance.join(room.words, "Ada"))
+        tokens.append(link.current().token)
+        attendance.leave()
+    assert tokens[0] == "t" * 32 != tokens[1]
+
+
 def test_a_check_is_on_the_board(room, ada):
     outbox.tell(check())
     until(lambda: room.person("Ada")["cells"])

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import re
 import secrets
 import time
 import uuid
@@ -124,16 +125,23 @@ class Room:
         self._exchanges[key] = (host, now)
         return key, host
 
-    def join(self, exchange: str, proof: bytes, nickname: str) -> tuple[str, str, str]:
-        """Return the id, the token and the name on the board of somebody who has proven to know the code; raises Mismatch."""
+    def join(self, exchange: str, proof: bytes, nickname: str, token: str = "") -> tuple[str, str, str]:
+        """Return the id, the token and the name on the board of somebody who has proven to know the code; raises Mismatch.
+
+        The token is the learner's own: who comes with it again has not got the answer.
+        """
         host, _ = self._exchanges.pop(exchange, (None, 0.0))
         if host is None or not host.accepts(proof):
             raise Mismatch
         self._guesses -= 1
-        id, token = secrets.token_hex(8), new_token()
-        self.store.add_person(id, nickname, hidden(token))
-        self.board.people[id] = Person(self.store.people()[id])
-        self.changed.ring()
+        if not re.fullmatch(r"[\w-]{32,64}", token) or self.store.has_left(hidden(token)):
+            token = new_token()
+        id = self.store.person_with(hidden(token))
+        if id is None:
+            id = secrets.token_hex(8)
+            self.store.add_person(id, nickname, hidden(token))
+            self.board.people[id] = Person(self.store.people()[id])
+            self.changed.ring()
         return id, token, self.board.people[id].nickname
 
     def too_many(self, person: str) -> bool:
@@ -194,7 +202,8 @@ def public(room: Room) -> Starlette:
         if len(room.board.people) >= PEOPLE:
             return _no(503, f"the room is full: {PEOPLE} people")
         try:
-            id, token, shown = room.join(str(data.get("exchange", "")), as_bytes(data.get("proof")), nickname)
+            exchange, token = (str(data.get(name, "")) for name in ("exchange", "token"))
+            id, token, shown = room.join(exchange, as_bytes(data.get("proof")), nickname, token)
         except Mismatch:
             return _no(403, "this is not the code of this room")
         return JSONResponse({"id": id, "token": token, "nickname": shown})

@@ -53,6 +53,11 @@ class Store:
         row = self._file.execute("select id from people where token = ? and gone is null", (token,)).fetchone()
         return row[0] if row else None
 
+    def has_left(self, token: str) -> bool:
+        """Return whether somebody with this token was here and left."""
+        row = self._file.execute("select 1 from people where token = ? and gone is not null", (token,)).fetchone()
+        return row is not None
+
     def people(self) -> dict[str, str]:
         """Return the names of all who are here, by id, in the order in which they joined."""
         here = {id for (id,) in self._file.execute("select id from people where gone is null")}

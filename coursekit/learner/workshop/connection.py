@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import secrets
 import ssl
 import time
 from dataclasses import asdict, dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from coursekit.basics.cards import Note
 from coursekit.basics.files import write_whole
-from coursekit.learner.progress import home
+from coursekit.learner.progress import home, kept
 from coursekit.learner.workshop.pairing import Joiner, Mismatch, as_bytes, as_text
 
 PORT = 8765
@@ -101,6 +102,7 @@ def enter(room: str, nickname: str) -> tuple[Link, str]:
             raise NoRoom(f"The room refuses: {answer.get('reason', status)}")
         proof = joiner.prove(as_bytes(answer.get("message")), as_bytes(answer.get("proof")), seen)
         data = {"exchange": answer.get("exchange"), "proof": as_text(proof), "nickname": nickname}
+        data["token"] = _own_token(seen, nickname)
         status, answer, _ = _post(host, port, "/confirm", data, fingerprint=seen)
     except Mismatch:
         raise NoRoom(WRONG.format(code=code)) from None
@@ -140,11 +142,29 @@ def over() -> bool:
 
 def forget() -> None:
     """Be in no room from now on."""
-    _file().unlink(missing_ok=True)
+    for path in (_file(), _file_of_token()):
+        path.unlink(missing_ok=True)
+
+
+def _own_token(fingerprint: bytes, nickname: str) -> str:
+    """Return by which token to be known in a room: if the answer to a join was lost, the next one is by the same person."""
+    room = {"fingerprint": fingerprint.hex(), "nickname": nickname}
+    last = kept(_file_of_token())
+    if last.items() >= room.items() and "token" in last:
+        return str(last["token"])
+    token = secrets.token_urlsafe(24)
+    with contextlib.suppress(OSError):  # on a full disk, a lost answer makes two of them
+        home().mkdir(parents=True, exist_ok=True)
+        write_whole(_file_of_token(), json.dumps(room | {"token": token}), private=True)
+    return token
 
 
 def _file() -> Path:
     return home() / "room.json"
+
+
+def _file_of_token() -> Path:
+    return home() / "room-token.json"
 
 
 def _post(
