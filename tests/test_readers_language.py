@@ -74,7 +74,7 @@ def test_what_stands_in_backticks_is_code_and_stays():
         polib.POEntry(
             msgctxt="message abc", msgid="Not `{name}` but {name}.", msgstr="Nicht `{name}`, sondern {name}."
         ),
-        polib.POEntry(msgctxt="picture ch11", msgid="network", msgstr="Netz"),
+        polib.POEntry(msgctxt="judging/form", msgid="network", msgstr="Netz"),
     ]
     said = Translations("de", entries).message("abc", {"name": "network"}, "Not `network` but network.")
     assert said.text == "Nicht `network`, sondern Netz."
@@ -161,6 +161,7 @@ def test_a_text_is_told_whole_or_by_sentence_and_keeps_its_values(tmp_path):
             ("noun", "more attempts"): "Versuche",
             ("learner/a", "It was {_shown(was)}"): "Gemessen: {_shown(was)}",
             ("learner/a", "{name}, in "): "{name} in ",
+            ("picture ch10", "minibatches"): "Minibatches",
             ("learner/a", " It is over."): " Es ist vorbei.",
             ("learner/a", " at `{place}`"): " an der Stelle `{place}`",
             ("learner/a", "{name!r} is {article}: call {right}()."): "{name!r} ist {article}: Ruf {right}() auf.",
@@ -174,9 +175,12 @@ def test_a_text_is_told_whole_or_by_sentence_and_keeps_its_values(tmp_path):
     assert say("Nobody knows this. It is over.\nNor this.") == "Nobody knows this. Es ist vorbei.\nNor this."
     assert say("It was 0.5") == "Gemessen: 0.5"
     assert say("It was 1,480") == "Gemessen: 1\N{NARROW NO-BREAK SPACE}480"
+    assert say("It was -1.5") == "Gemessen: -1.5"
+    assert say("It was 2e-05") == "Gemessen: 2e-05"
     assert Translations("zh", [])._value("", "1,480") == "1,480"
     assert say("It was called 2 times.") == "It was called 2 times."
     assert say("first_k, in ") == "first_k in "
+    assert say("minibatches, in ") == "minibatches in "  # an exercise has the name of something in a diagram
     assert say(" at `the sums[1]`") == " an der Stelle `the sums[1]`"
     assert say("'f' is a quiz: call quiz().") == "'f' ist ein Quiz: Ruf quiz() auf."
 

@@ -131,7 +131,11 @@ class Translations:
     @cached_property
     def _exact(self) -> dict[str, str]:
         texts = reversed(self._texts.items())  # of equal ones, the first counts
-        return {text.strip(): said.strip() for (context, text), said in texts if context != NOUN}
+        return {
+            text.strip(): said.strip()
+            for (where, text), said in texts
+            if where != NOUN and not where.startswith("picture ")  # a diagram may have the name of an exercise
+        }
 
     @cached_property
     def _templates(self) -> list["_Template"]:
@@ -169,7 +173,7 @@ class _Template:
             value = (
                 (r"[^`]+?" if f"`{{{name}}}`" in self._source else r"\S+?")
                 if few
-                else r"[\d.,]+|“.+?”"
+                else r"-?[\d.,]+(?:e[+-]\d+)?|“.+?”"
                 if _IS_NUMBER.match(name)
                 else ".*?"
             )

@@ -85,7 +85,7 @@ def _compared(said: float | str, was: float | str) -> str:
     if isinstance(said, str) or isinstance(was, str):
         return "That's right." if said == was else "What did you leave out?"
     if min(said, was) <= 0 or 1 / 1.25 < was / said < 1.25:
-        return "" if was != said else "Exactly."
+        return "" if was != said else "That's right."
     return f"That is {_shown(was / said, digits=2)} times what you expected: what did you leave out?"
 
 
