@@ -1,6 +1,7 @@
 """A learner's copies in another language: the text is translated, everything else stays, and so does what the learner wrote."""
 
 import functools
+import re
 import subprocess
 from pathlib import Path
 
@@ -18,9 +19,9 @@ from coursekit.basics.markdown_blocks import blocks
 from coursekit.basics.paths import ROOT
 from coursekit.basics.readers_language import chosen
 from coursekit.basics.translated_cells import MARK, in_language
-from coursekit.basics.translations import INTERFACE, translated
+from coursekit.basics.translations import INTERFACE, languages, translated
 from coursekit.cli import app
-from coursekit.machine import lab, learners_folder
+from coursekit.machine import lab, learners_folder, linked
 from coursekit.machine.copies import as_built, behind, fill, read
 from coursekit.machine.update import switch, update
 from tests.chapters import CHAPTERS
@@ -239,6 +240,69 @@ def test_a_better_translation_reaches_the_copies_with_an_update(desk):
     update(desk.root)
     assert "Und danach." in desk.sources("ch01_a")
     assert "nothing to do" in "\n".join(update(desk.root).lines)
+
+
+MAP = "![A map](../img/ch01_map.svg)"
+
+
+@pytest.fixture
+def drawn(desk) -> Desk:
+    """Return a learner whose first chapter shows a diagram, of which one of two texts is translated."""
+    publish(desk.root, "1", ch01_a=[text(PROSE), text(MAP)], ch02_b=[text(MAP)])
+    (desk.root / "img").mkdir()
+    (desk.root / "img/ch01_map.svg").write_text("<svg><text>a worker</text><text>nobody</text></svg>")
+    add(desk.root / "locale/de/ch01_a.po", "picture ch01_map", "a worker", "ein Worker")
+    return desk
+
+
+def add(path: Path, context: str, source: str, said: str) -> None:
+    save([*polib.pofile(str(path)), polib.POEntry(msgctxt=context, msgid=source, msgstr=said)], path)
+
+
+def test_a_copy_shows_its_diagrams_in_its_language_and_english_again(drawn):
+    say(drawn, "de")
+    assert drawn.sources("ch01_a")[2].startswith("![A map](de/img/ch01_map.svg)")
+    picture = drawn.root / "work/de/img/ch01_map.svg"
+    assert picture.read_text() == "<svg><text>ein Worker</text><text>nobody</text></svg>"
+    assert drawn.sources("ch02_b")[1] == MAP  # of this chapter nothing is translated
+    say(drawn, "en")
+    assert drawn.sources("ch01_a")[2] == MAP
+
+
+def test_a_diagram_that_is_drawn_or_translated_anew_reaches_the_learner_with_the_next_start(drawn):
+    say(drawn, "de")
+    (drawn.root / "img/ch01_map.svg").write_text("<svg><text>a worker</text><text>somebody</text></svg>")
+    add(drawn.root / "locale/de/ch01_a.po", "picture ch01_map", "somebody", "jemand")
+    assert behind(drawn.root) == ""
+    fill(drawn.root)
+    picture = drawn.root / "work/de/img/ch01_map.svg"
+    assert picture.read_text() == "<svg><text>ein Worker</text><text>jemand</text></svg>"
+
+
+def test_a_diagram_without_translations_stays_the_courses(desk):
+    publish(desk.root, "1", ch01_a=[text(PROSE), text(MAP)])
+    (desk.root / "img").mkdir()
+    (desk.root / "img/ch01_map.svg").write_text("<svg><text>a worker</text></svg>")
+    say(desk, "de")
+    assert MAP in desk.sources("ch01_a")[2]
+    assert not (desk.root / "work/de").exists()
+
+
+@pytest.mark.parametrize("language", languages())
+def test_all_that_a_translated_copy_leads_to_is_there(language, tmp_path):
+    """In a folder that leads to the course, as on a hub and beside a wheel."""
+    folder = learners_folder.link_to_course(tmp_path / "learner")
+    linked.write(folder, language)
+    pictures = 0
+    for name in CHAPTERS:
+        cells = as_built(read(ROOT / f"notebooks/{name}.ipynb").cells)
+        copy = linked.for_copy(cells, name, language, folder)
+        for link in {link for cell in copy for link in re.findall(r"\]\(([\w./]+)", cell.source) if "/" in link}:
+            assert (folder / "work" / link).is_file()
+            if link.endswith(".svg"):
+                assert link.startswith(f"{language}/img/") == (copy is not cells)
+                pictures += copy is not cells
+    assert pictures >= len(list(ROOT.glob(f"locale/{language}/ch*.po")))
 
 
 def test_the_language_is_remembered(desk):

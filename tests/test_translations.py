@@ -11,6 +11,7 @@ from coursekit.author import translatable, translation_files
 from coursekit.basics.errors import CommandError
 from coursekit.basics.markdown_blocks import blocks, rebuilt
 from coursekit.basics.paths import ROOT
+from coursekit.basics.translated_cells import in_picture
 from coursekit.basics.translations import Shown, flowing, languages, translated
 from coursekit.cli import app
 from coursekit.judging import message_ids
@@ -295,7 +296,7 @@ def test_in_a_translated_diagram_no_text_leaves_its_frame_or_runs_into_another(l
     of = {name[:4]: translated(name, language) for name in CHAPTERS} | {"lear": translated("pages", language)}
     names = [path.stem for path in sorted((ROOT / "img").glob("*.svg")) if path.stem[:4] in of]
     english = [(ROOT / f"img/{name}.svg").read_text(encoding="utf-8") for name in names]
-    other = [translatable.in_picture(svg, name, of[name[:4]]) for name, svg in zip(names, english, strict=True)]
+    other = [in_picture(svg, name, of[name[:4]]) for name, svg in zip(names, english, strict=True)]
     assert other != english
     with chromium() as browser:
         tab = browser.new_page(viewport={"width": 1280, "height": 720})

@@ -24,11 +24,11 @@ from nbformat.v4 import new_markdown_cell
 
 from coursekit.author import recordings, site_links, translation_files
 from coursekit.author.site_links import ENGLISH
-from coursekit.author.translatable import LEARNERS_PAGES, PAGES, in_picture
+from coursekit.author.translatable import LEARNERS_PAGES
 from coursekit.basics.errors import chapter_names
 from coursekit.basics.paths import ROOT, STATIC
-from coursekit.basics.translated_cells import MARK, in_language, is_translated
-from coursekit.basics.translations import INTERFACE, SOURCE, Translations, flowing, languages, translated
+from coursekit.basics.translated_cells import MARK, in_language, in_picture, is_translated
+from coursekit.basics.translations import INTERFACE, PAGES, SOURCE, Translations, flowing, languages, translated
 from coursekit.judging import quiz_text
 
 STAGED, BUILT = ROOT / "build/site-source", ROOT / "build/site"

@@ -17,12 +17,11 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from coursekit.author import recordings, slide_prose
-from coursekit.author.translatable import in_picture
 from coursekit.basics.cards import plural
 from coursekit.basics.cells import judged_by, prediction
 from coursekit.basics.errors import CommandError, existing_chapter
 from coursekit.basics.paths import ROOT, STATIC
-from coursekit.basics.translated_cells import MARK, in_language, is_translated
+from coursekit.basics.translated_cells import MARK, in_language, in_picture, is_translated
 from coursekit.basics.translations import SOURCE, Translations, flowing, translated
 from coursekit.judging import exercise
 from coursekit.judging.exercise import Exercise, Quiz

@@ -13,10 +13,10 @@ from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.markdown_blocks import PLACEHOLDER, blocks, has_words
 from coursekit.basics.paths import ROOT
 from coursekit.basics.syntax import parse
-from coursekit.basics.translations import INTERFACE, Translations, context_of, place_of
+from coursekit.basics.translated_cells import PICTURE_TEXT
+from coursekit.basics.translations import INTERFACE, PAGES, context_of, place_of
 from coursekit.judging import message_ids, quiz_text, result  # nothing that needs NumPy: the site has none
 
-PAGES = "pages"
 LEARNERS_PAGES: tuple[str, ...] = (
     "README.md",
     *(f"docs/{name}.md" for name in ("setup", "glossary", "old_names", "capstone")),
@@ -47,7 +47,6 @@ SPEAKING += (
 # Whose strings with several words are parts of sentences.
 FRAGMENTS: tuple[str, ...] = ("judging/failure.py", "judging/form.py", "ray_bridge/rendezvous.py")
 FRAGMENTS += ("machine/preflight.py", "machine/update.py")
-PICTURE_TEXT = re.compile(r'(?<=aria-label=")[^"]+|(?<=>)(?:[^<>]|</?tspan[^>]*>)+(?=</text>)')
 _SENTENCE = re.compile(r"(?:# )?[A-Z`{*][^<\\]*|[^<\\]+[.:?!]")
 _BESIDE_VALUES = re.compile(r"(?:^|[ (·*])[A-Za-z]{2,}[ .,:;?!)]|[ ·][a-z]{2,}$")
 _TWO_WORDS = re.compile(r"[A-Za-z']{2,}[,:;]? [A-Za-z`]")
@@ -147,11 +146,6 @@ def _pictures(root: Path, pattern: str) -> Iterator[Text]:
     for path in sorted(root.glob(f"img/{pattern}")):
         for found in PICTURE_TEXT.findall(path.read_text(encoding="utf-8")):
             yield Text(f"picture {path.stem}", found)
-
-
-def in_picture(svg: str, name: str, say: Translations) -> str:
-    """Return a diagram with its text translated."""
-    return PICTURE_TEXT.sub(lambda text: say(f"picture {name}", text[0]).text, svg)
 
 
 def _pages(root: Path) -> Iterator[Text]:

@@ -1,4 +1,4 @@
-"""The text of a chapter's cells in another language; code, ids and metadata stay as they are."""
+"""The text of a chapter's cells and diagrams in another language; code, ids and metadata stay as they are."""
 
 import re
 from itertools import zip_longest
@@ -11,6 +11,7 @@ from coursekit.basics.translations import SOURCE, Translations, flowing, place_o
 
 MARK = " <sup>EN</sup>"  # behind a block that nobody has translated as it is now
 _ABOVE_ANSWERS = "author/build"  # the context of what the builder writes there
+PICTURE_TEXT = re.compile(r'(?<=aria-label=")[^"]+|(?<=>)(?:[^<>]|</?tspan[^>]*>)+(?=</text>)')
 _OPTION = re.compile(r"^(- \*\*([a-z])\)\*\* )(.+)$", re.MULTILINE)
 
 
@@ -33,6 +34,11 @@ def in_language(
         NotebookNode(cell | {"source": shown(_translated(cell, _exercise(below), say))}) if _is_text(cell) else cell
         for cell, below in zip_longest(cells, cells[1:])
     ]
+
+
+def in_picture(svg: str, name: str, say: Translations) -> str:
+    """Return a diagram with its text translated."""
+    return PICTURE_TEXT.sub(lambda text: say(f"picture {name}", text[0]).text, svg)
 
 
 def _translated(cell: NotebookNode, exercise: str, say: Translations) -> str:

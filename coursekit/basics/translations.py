@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SOURCE = "en"
 INTERFACE = "interface"  # the file of what several chapters say, and the course itself
+PAGES = "pages"  # that of the README, the glossary, and the other pages for learners
 NOUN = "noun"  # the context of what is counted
 _PLACE = re.compile(r"\{(([^{}!:]+)(!r)?[^{}]*)\}")
 _COUNTED = re.compile(r"plural\(.+, '(.+)'\)")
@@ -51,6 +52,10 @@ class Translations:
         """Return the translation of a text that stands in this context."""
         translation = self._texts.get((context, source))
         return Shown(translation or source, translation is None and not self._is_source)
+
+    def knows(self, context: str) -> bool:
+        """Return whether anything that stands in this context is translated."""
+        return context in self._by_context
 
     def block(self, block: Block, place: str = "") -> Shown:
         """Return the translation of a block of Markdown; `place` as in `context_of`."""

@@ -21,8 +21,8 @@ from coursekit.basics.errors import CommandError
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT, typed
 from coursekit.basics.readers_language import chosen
-from coursekit.basics.translated_cells import in_language
 from coursekit.basics.translations import SOURCE
+from coursekit.machine import linked
 
 UNKNOWN = "unknown"
 NOT_A_NOTEBOOK = (ValueError, KeyError, TypeError, AttributeError, RecursionError, nbformat.ValidationError)
@@ -89,8 +89,9 @@ def fill(root: Path = ROOT) -> list[str]:
         for name in missing:
             notebook = read(published(root, name))
             keep_original(root, name, notebook)
-            notebook.cells = in_language(notebook.cells, name, chosen(root), root)
+            notebook.cells = linked.for_copy(notebook.cells, name, chosen(root), root)
             write_whole(work(root, name), text_of(notebook))
+        linked.write(root, chosen(root))
     return missing
 
 
@@ -122,7 +123,7 @@ def is_current(root: Path, name: str) -> bool:
         if old == new and language == SOURCE:
             return True
         cells = read(paths[1]).cells
-        return read(paths[0]).cells == as_built(cells, in_language(cells, name, language, root))
+        return read(paths[0]).cells == as_built(cells, linked.for_copy(cells, name, language, root))
     except (OSError, Unreadable, *NOT_A_NOTEBOOK):
         return False
 
@@ -144,7 +145,7 @@ def version(root: Path, name: str) -> str:
 def keep_original(root: Path, name: str, notebook: NotebookNode) -> None:
     """Remember a chapter as it comes from this version of the course, in the learner's language."""
     kept = nbformat.from_dict(notebook)
-    kept.cells = as_built(kept.cells, in_language(kept.cells, name, chosen(root), root))
+    kept.cells = as_built(kept.cells, linked.for_copy(kept.cells, name, chosen(root), root))
     kept.metadata["coursekit"] = {"version": course_version(root)}
     write_whole(original(root, name), text_of(kept))
 

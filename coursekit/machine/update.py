@@ -16,10 +16,9 @@ from coursekit.basics.cells import ANSWER, PREDICT
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
 from coursekit.basics.readers_language import choose, chosen, taken_up, told
-from coursekit.basics.translated_cells import in_language
 from coursekit.basics.translations import SOURCE, existing_language, languages
 from coursekit.learner.overview import overview
-from coursekit.machine import copies
+from coursekit.machine import copies, linked
 from coursekit.machine.merge import Carried, Chapter, Merge, by_name, source_of
 
 RELOAD = "If a notebook is open in JupyterLab, choose File → Reload Notebook from Disk, then run it from the top."
@@ -93,6 +92,7 @@ def update(root: Path = ROOT) -> Report:
                 copies.original(root, copy.name).unlink(missing_ok=True)
             elif copy.version != here or not copies.is_current(root, copy.name):
                 copies.keep_original(root, copy.name, copy.published)
+        linked.write(root, chosen(root))
     if not (others or report.lines or report.problems):
         return Report([f"Your notebooks already have the course's text, version {here}, so there is nothing to do."])
     if others:
@@ -127,7 +127,7 @@ def _copy(root: Path, name: str) -> Copy:
         if old not in known or cell.source != known[old].source:
             known[old] = cell
     original.cells = list(known.values())
-    new = in_language(published.cells, name, chosen(root), root)
+    new = linked.for_copy(published.cells, name, chosen(root), root)
     return Copy(
         name,
         copies.version(root, name),
@@ -141,7 +141,7 @@ def _copy(root: Path, name: str) -> Copy:
 
 def _translated(mine: list[NotebookNode], cells: list[NotebookNode], name: str, root: Path) -> list[NotebookNode]:
     """Return the learner's cells of text that are the course's in some language."""
-    versions = [copies.as_built(cells, in_language(cells, name, language, root)) for language in languages(root)]
+    versions = [copies.as_built(cells, linked.for_copy(cells, name, language, root)) for language in languages(root)]
     known = {(cell.id, source_of(cell)) for version in versions for cell in version if cell.cell_type == "markdown"}
     return [cell for cell in mine if (cell.id, source_of(cell)) in known]
 
