@@ -1,6 +1,7 @@
 """A learner's copies in another language: the text is translated, everything else stays, and so does what the learner wrote."""
 
 import functools
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -242,6 +243,7 @@ def test_a_better_translation_reaches_the_copies_with_an_update(desk):
     assert "nothing to do" in "\n".join(update(desk.root).lines)
 
 
+LINK = re.compile(r"\]\(([\w./]+\.\w+)(?:#([\w-]+))?\)")  # to a file, and a place in it
 MAP = "![A map](../img/ch01_map.svg)"
 
 
@@ -288,21 +290,47 @@ def test_a_diagram_without_translations_stays_the_courses(desk):
     assert not (desk.root / "work/de").exists()
 
 
+def test_a_copy_leads_to_the_glossary_in_its_language_and_that_to_the_learners_copies(desk):
+    terms = "Read about an [actor](../docs/glossary.md#actor), or [more](../docs/hub.md)."
+    publish(desk.root, "1", ch01_a=[text(PROSE), text(terms)])
+    (desk.root / "docs").mkdir()
+    page = (
+        "# Glossary\n\n## actor\n\nSee [Chapter 1](../notebooks/ch01_a.ipynb#x), [old](old.md), and [it](https://a.b)."
+    )
+    (desk.root / "docs/glossary.md").write_text(page)
+    translate(desk.root, {"actor": "Akteurin"} | {"Read this.\nIt has two lines.": "Lies das."})
+    save([polib.POEntry(msgctxt="docs/glossary.md", msgid="actor", msgstr="Actor")], desk.root / "locale/de/pages.po")
+    say(desk, "de")
+    assert "[actor](de/docs/glossary.md#actor), or [more](../docs/hub.md)" in desk.sources("ch01_a")[2]
+    german = (desk.root / "work/de/docs/glossary.md").read_text()
+    assert '<a id="actor"></a>\n\n## Actor\n\n' in german
+    assert "[Chapter 1](../../ch01_a.ipynb#x), [old](../../../docs/old.md), and [it](https://a.b)" in german
+    say(desk, "en")
+    assert desk.sources("ch01_a")[2] == terms
+
+
 @pytest.mark.parametrize("language", languages())
 def test_all_that_a_translated_copy_leads_to_is_there(language, tmp_path):
     """In a folder that leads to the course, as on a hub and beside a wheel."""
     folder = learners_folder.link_to_course(tmp_path / "learner")
     linked.write(folder, language)
-    pictures = 0
-    for name in CHAPTERS:
-        cells = as_built(read(ROOT / f"notebooks/{name}.ipynb").cells)
-        copy = linked.for_copy(cells, name, language, folder)
-        for link in {link for cell in copy for link in re.findall(r"\]\(([\w./]+)", cell.source) if "/" in link}:
-            assert (folder / "work" / link).is_file()
-            if link.endswith(".svg"):
-                assert link.startswith(f"{language}/img/") == (copy is not cells)
-                pictures += copy is not cells
-    assert pictures >= len(list(ROOT.glob(f"locale/{language}/ch*.po")))
+    copies = {name: as_built(read(ROOT / f"notebooks/{name}.ipynb").cells) for name in CHAPTERS}
+    translations = {name: linked.for_copy(cells, name, language, folder) for name, cells in copies.items()}
+    texts = {folder / f"work/{name}.ipynb": "\n".join(cell.source for cell in translations[name]) for name in copies}
+    pages = {path: path.read_text() for path in (folder / f"work/{language}/docs").glob("*.md")}
+    assert pages
+    led = set[tuple[Path, str]]()
+    for path, shown in (texts | pages).items():
+        for target, place in LINK.findall(shown):
+            there = Path(os.path.normpath(path.parent / target))
+            assert there in texts or there.is_file(), (path, target)
+            assert not place or there not in pages or f'<a id="{place}"></a>' in pages[there], (path, target, place)
+            led.add((path, f"{there.parent.relative_to(folder)}/"))
+    for name in copies:
+        english = translations[name] is copies[name]
+        assert ((folder / f"work/{name}.ipynb", f"work/{language}/img/") in led) == (not english)
+        assert ((folder / f"work/{name}.ipynb", "img/") in led) == english
+        assert ((folder / f"work/{name}.ipynb", f"work/{language}/docs/") in led) == (not english)
 
 
 def test_the_language_is_remembered(desk):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 
-from coursekit.basics.markdown_blocks import blocks
+from coursekit.basics.markdown_blocks import slugs
 
 ENGLISH = "en:///"
 _LINK = re.compile(r"(?<=\]\()(?P<path>[^()\s#:]*)(?:#(?P<place>[^()\s]+))?(?=\))")
@@ -25,7 +25,7 @@ def lead_on(folder: Path, english: Path) -> None:
     (folder / "index.md").write_text(index, encoding="utf-8")
     texts = {path.relative_to(english): _text(path) for path in english.rglob("*") if path.suffix in _PAGES}
     places = {
-        page: dict(zip(_slugs(text), _slugs(_text(folder / page)), strict=True)) if (folder / page).exists() else {}
+        page: dict(zip(slugs(text), slugs(_text(folder / page)), strict=True)) if (folder / page).exists() else {}
         for page, text in texts.items()
     }
 
@@ -88,10 +88,3 @@ def _text(path: Path) -> str:
     if path.suffix == ".md":
         return path.read_text(encoding="utf-8")
     return "\n\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "markdown")
-
-
-def _slugs(text: str) -> list[str]:
-    """Return the names by which a link reaches the headings of a text, as MyST and GitHub make them."""
-    headings = [re.sub(r"<[^>]+>", "", each.text).lower() for each in blocks(text) if each.first.startswith("#")]
-    slugs = [re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings]
-    return [f"{slug}-{times}" if (times := slugs[:place].count(slug)) else slug for place, slug in enumerate(slugs)]

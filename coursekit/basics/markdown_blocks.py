@@ -48,6 +48,13 @@ def rebuilt(markdown: str, say: Callable[[Block], str]) -> str:
     return "\n".join(block.with_text(say(block) if block.kind else block.text) for block in blocks(markdown))
 
 
+def slugs(markdown: str) -> list[str]:
+    """Return the names by which a link reaches the headings of a text, as MyST and GitHub make them."""
+    headings = [re.sub(r"<[^>]+>", "", each.text).lower() for each in blocks(markdown) if each.first.startswith("#")]
+    names = [re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings]
+    return [f"{name}-{times}" if (times := names[:place].count(name)) else name for place, name in enumerate(names)]
+
+
 def _lines(markdown: str) -> Iterator[Block]:
     """Yield a block for each line."""
     ends = ""

@@ -42,8 +42,7 @@ class Translations:
     """The texts of one language: `lookup(context, source)`."""
 
     def __init__(self, language: str, entries: Iterable["POEntry"]):
-        self._is_source = language == SOURCE
-        self._has_commas = language == "zh"  # in large numbers, as English has
+        self.language = language
         self._texts = {(each.msgctxt, each.msgid): each.msgstr for each in entries if each.translated()}
         self._by_context = {context: text for (context, _), text in self._texts.items()}
         self._told: dict[str, str] = {}
@@ -51,7 +50,7 @@ class Translations:
     def __call__(self, context: str, source: str) -> Shown:
         """Return the translation of a text that stands in this context."""
         translation = self._texts.get((context, source))
-        return Shown(translation or source, translation is None and not self._is_source)
+        return Shown(translation or source, translation is None and self.language != SOURCE)
 
     def knows(self, context: str) -> bool:
         """Return whether anything that stands in this context is translated."""
@@ -85,7 +84,7 @@ class Translations:
             template = self._by_context.get("message crashed")
         if template is None:
             said = self._whole(text)
-            return Shown(said or text, said is None and not self._is_source)
+            return Shown(said or text, said is None and self.language != SOURCE)
 
         def value(place: re.Match[str]) -> str:
             written, name, as_code = place.groups()
@@ -123,8 +122,8 @@ class Translations:
         return text.replace(core, said, 1) if core and said else None
 
     def _value(self, _: str, text: str) -> str:
-        if _GROUPED.fullmatch(text):
-            return text if self._has_commas else text.replace(",", "\N{NARROW NO-BREAK SPACE}")
+        if _GROUPED.fullmatch(text):  # in Chinese as in English
+            return text if self.language == "zh" else text.replace(",", "\N{NARROW NO-BREAK SPACE}")
         return self.told(text)
 
     def _counted(self, text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What a translated copy of a chapter leads to: the course's diagrams in its language, written into work/de/ as they lie in the course."""
+"""What a translated copy of a chapter leads to: the course's diagrams and pages in its language, written into work/de/ as they lie in the course."""
 
 import posixpath
 import re
@@ -8,8 +8,9 @@ from pathlib import Path, PurePosixPath
 from nbformat import NotebookNode
 
 from coursekit.basics.files import write_whole
-from coursekit.basics.translated_cells import in_language, in_picture
-from coursekit.basics.translations import PAGES, SOURCE, Translations, translated
+from coursekit.basics.markdown_blocks import blocks, slugs
+from coursekit.basics.translated_cells import MARK, in_language, in_picture
+from coursekit.basics.translations import PAGES, SOURCE, Translations, flowing, translated
 
 _LINK = re.compile(r"(?<=\]\()[^()\s#:]+(?=[#)])")
 _WORK = "work"
@@ -20,35 +21,55 @@ def for_copy(cells: list[NotebookNode], chapter: str, language: str, root: Path)
     shown = in_language(cells, chapter, language, root)
     if shown is cells:  # in English
         return cells
-    lead = partial(_lead, language=language, root=root)
+    lead = partial(_lead, source=_WORK, place=_WORK, language=language, root=root)
     return [
         NotebookNode(cell | {"source": _LINK.sub(lead, cell.source)}) if cell.cell_type == "markdown" else cell
         for cell in shown
     ]
 
 
-def _lead(link: re.Match[str], language: str, root: Path) -> str:
-    """Return where a link of a copy leads in a language."""
-    target = posixpath.normpath(posixpath.join(_WORK, link[0]))
-    return f"{language}/{target}" if _translations(target, language, root) else link[0]
-
-
 def write(root: Path, language: str) -> None:
-    """Write the diagrams into the learner's folder as far as they are translated; where they are there already, nothing changes."""
-    for path in [] if language == SOURCE else sorted(root.glob("img/*.svg")):
+    """Write what is translated into the learner's folder; where it is there already, nothing changes."""
+    for path in [] if language == SOURCE else sorted([*root.glob("img/*.svg"), *root.glob("docs/*.md")]):
         target = path.relative_to(root).as_posix()
         if say := _translations(target, language, root):
-            text, place = in_picture(path.read_text(encoding="utf-8"), path.stem, say), root / _WORK / language / target
-            if not place.exists() or place.read_text(encoding="utf-8") != text:
+            text, place = path.read_text(encoding="utf-8"), root / _WORK / language / target
+            said = in_picture(text, path.stem, say) if path.suffix == ".svg" else _page(text, target, say, root)
+            if not place.exists() or place.read_text(encoding="utf-8") != said:
                 place.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(place, text)
+                write_whole(place, said)
+
+
+def _page(english: str, target: str, say: Translations, root: Path) -> str:
+    """Return a page in another language, with the places to which links lead by their English names."""
+    places, lines = iter(slugs(english)), list[str]()
+    for block in blocks(flowing(say.markdown(english, target, MARK))):
+        if block.first.startswith("#"):
+            lines += [f'<a id="{next(places)}"></a>', ""]
+        lines.append(block.with_text(block.text))
+    folder = posixpath.dirname(target)
+    lead = partial(_lead, source=folder, place=f"{_WORK}/{say.language}/{folder}", language=say.language, root=root)
+    return _LINK.sub(lead, "\n".join(lines))
+
+
+def _lead(link: re.Match[str], source: str, place: str, language: str, root: Path) -> str:
+    """Return where a link leads that stands in the folder `source` of the course, when it stands in another folder, `place`."""
+    target = posixpath.normpath(posixpath.join(source, link[0]))
+    if _translations(target, language, root):
+        return posixpath.relpath(f"{_WORK}/{language}/{target}", place)
+    if source == place:
+        return link[0]
+    return posixpath.relpath(re.sub("^notebooks/", f"{_WORK}/", target), place)
 
 
 def _translations(target: str, language: str, root: Path) -> Translations | None:
-    """Return the translations of a diagram, None where nothing of it is translated, and for anything else."""
+    """Return the translations of a diagram or a page, None where nothing of it is translated, and for anything else."""
     path = PurePosixPath(target)
-    if path.parent.name != "img" or path.suffix != ".svg":
+    name, context = PAGES, target
+    if path.suffix == ".svg":
+        of_chapter = (file.stem for file in root.glob(f"locale/{language}/{path.stem[:4]}_*.po"))
+        name, context = next(of_chapter, PAGES), f"picture {path.stem}"
+    if target not in (f"img/{path.name}", f"docs/{path.name}"):
         return None
-    of_chapter = (file.stem for file in root.glob(f"locale/{language}/{path.stem[:4]}_*.po"))
-    say = translated(next(of_chapter, PAGES), language, root)
-    return say if say.knows(f"picture {path.stem}") else None
+    say = translated(name, language, root)
+    return say if say.knows(context) else None
