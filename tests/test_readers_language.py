@@ -1,5 +1,6 @@
 """What a learner reads is in the language of their copies, as far as it is translated; what programs read stays English."""
 
+import html
 import json
 import re
 import shutil
@@ -28,11 +29,12 @@ from coursekit.learner import checks, overview, puzzles, reviews, session, surro
 from coursekit.learner.checks import check, hint, passed, quiz, solution
 from coursekit.learner.predictions import measured, predict
 from coursekit.learner.review_schedule import Item
-from coursekit.learner.session import begin
+from coursekit.learner.session import ENGLISH, begin
 from coursekit.machine import learners_folder
 from coursekit.machine.doctor import examine
 from coursekit.machine.facts import Facts
 from tests import kernels
+from tests.chapters import CHAPTERS
 
 CHAPTER, EXERCISE, QUIZ = "ch00_start", "best_seconds", "what_distribution_costs"
 VALUE = re.compile(r"\{([^{}]+)\}")
@@ -288,6 +290,23 @@ def test_contents_overview_and_doctor_are_told(begun):
     report = examine(Facts(memory_free=0, versions=(("ray", "", ""),)))
     assert "«Not ready: fix the 2 PROBLEMS above.»" in report.text()
     assert "✘ «Packages»" in report.text()
+
+
+def test_a_chapter_without_a_translation_says_so_where_it_begins_and_in_the_overview(begun):
+    assert ENGLISH not in str(begin(CHAPTER))
+    card = begin("ch04_scheduling")
+    assert f"«{ENGLISH}»" in str(card).splitlines()
+    assert html.escape(f"«{ENGLISH}»") in card._repr_html_()
+    found = overview.progress()
+    lines = str(found).splitlines()
+    rows = lines[: len(CHAPTERS)]
+    assert [row[:2] for row in rows if " EN  " in row] == [f"{number:<2}" for number in range(2, len(CHAPTERS))]
+    assert {len(row) for row in rows} == {overview.WIDTH}
+    assert lines.count(f"«{overview.LEGEND}»") == 1
+    assert found._repr_html_().count("<sup>EN</sup>") == len(CHAPTERS) - 2
+    assert found._repr_html_().count(html.escape(overview.LEGEND)) == 1
+    take_up(None)
+    assert "EN" not in str(found) + found._repr_html_()
 
 
 def test_a_check_before_begin_is_told_too(course, monkeypatch):

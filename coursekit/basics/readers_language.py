@@ -71,6 +71,11 @@ def told(text: str, chapter: str = "") -> str:
     return text if _reader[0] == SOURCE else _translations(chapter).told(text)
 
 
+def stays_english(chapter: str) -> bool:
+    """Return whether the reader has another language, into which nothing of a chapter is translated."""
+    return _reader[0] != SOURCE and not _translations(chapter).has_begun
+
+
 def told_in_plot(text: str) -> str:
     """Return what a plot says to the reader: English where no font of this machine has the letters."""
     said = told(text)

@@ -39,11 +39,13 @@ class Shown(NamedTuple):
 
 
 class Translations:
-    """The texts of one language: `lookup(context, source)`."""
+    """The texts of one language: `lookup(context, source)`; beside its own those of `common`, such as the interface's."""
 
-    def __init__(self, language: str, entries: Iterable["POEntry"]):
+    def __init__(self, language: str, entries: Iterable["POEntry"], common: "Translations | None" = None):
         self.language = language
-        self._texts = {(each.msgctxt, each.msgid): each.msgstr for each in entries if each.translated()}
+        own = {(each.msgctxt, each.msgid): each.msgstr for each in entries if each.translated()}
+        self.has_begun = bool(own)
+        self._texts: dict[tuple[str, str], str] = {**(common._texts if common else {}), **own}
         self._by_context = {context: text for (context, _), text in self._texts.items()}
         self._told: dict[str, str] = {}
 
@@ -219,9 +221,12 @@ def place_of(tags: list[str]) -> str:
 @cache
 def translated(chapter: str, language: str, root: Path = ROOT) -> Translations:
     """Return the lookup for a chapter's texts and those of the interface; raises CommandError for an unknown language."""
+    if not chapter:
+        return translated(INTERFACE, language, root)
     existing_language(language, root)
-    files = [root / f"locale/{language}/{name}.po" for name in (INTERFACE, chapter)]
-    return Translations(language, [entry for file in files if file.exists() for entry in _entries(file)])
+    file = root / f"locale/{language}/{chapter}.po"
+    common = translated(INTERFACE, language, root) if chapter != INTERFACE else None
+    return Translations(language, _entries(file) if file.exists() else [], common)
 
 
 def _entries(file: Path) -> list["POEntry"]:

@@ -10,7 +10,7 @@ import nbformat
 from coursekit.basics.cards import card, link, plural, prose
 from coursekit.basics.cells import judged_by
 from coursekit.basics.paths import NOTEBOOKS, typed
-from coursekit.basics.readers_language import told
+from coursekit.basics.readers_language import stays_english, told
 from coursekit.judging import exercise
 from coursekit.judging.result import NOT_COUNTED, SIGNS
 from coursekit.learner.guesses import Guesses, guesses
@@ -26,7 +26,8 @@ REVIEW = (
     f"A review of earlier chapters is due and takes five minutes: `review()`, or `{typed('review')}` in a terminal."
 )
 _KIND = re.compile(r"^\w+ (\d+)(?: 章)?")  # Chapter 3, or 第 3 章
-OF = "of"
+OF, EN = "of", "EN"
+LEGEND = "EN: this chapter isn't translated yet."
 WIDTH, BAR = 80, 10  # columns of a terminal, and of a bar
 # A plot is drawn on white. Where JupyterLab is dark, its lightness is reversed, and its colours stay.
 DARK_PLOTS = "<style>[data-jp-theme-light=false] .jp-RenderedImage img{filter:invert(.93) hue-rotate(180deg)}</style>"
@@ -80,7 +81,12 @@ class Chapter:
     @property
     def shown_title(self) -> str:
         """Return its title in the reader's language."""
-        return told(self.title, self.name)
+        return self.title if self.stays_english else told(self.title, self.name)
+
+    @property
+    def stays_english(self) -> bool:
+        """Return whether the reader's language is another one, and has nothing of it."""
+        return stays_english(self.name)
 
 
 @dataclass(frozen=True)
@@ -160,7 +166,8 @@ class Overview:
         return f"In all: {earned} of {points} points."
 
     def _notes(self) -> tuple[str, ...]:
-        return self.done_and_retired(), self.note, self.time_left(), self.invitation()
+        legend = LEGEND if any(each.stays_english for each in self.chapters) else ""
+        return legend, self.done_and_retired(), self.note, self.time_left(), self.invitation()
 
     def _repr_html_(self) -> str:
         rows = "".join(_row(chapter) for chapter in self.chapters)
@@ -252,8 +259,9 @@ def _line(chapter: Chapter) -> str:
     full = BAR * chapter.earned // chapter.points if chapter.points else 0
     points = f"{'█' * full}{'░' * (BAR - full)}  {chapter.earned:>3} {told(OF)} {chapter.points:>2}"
     width = WIDTH - len(points) - 2
-    title = _KIND.sub(r"\1", chapter.shown_title)
-    return f"{textwrap.shorten(title, width, placeholder=' …'):<{width}}  {points}"
+    mark = f" {EN}" if chapter.stays_english else ""
+    title = textwrap.shorten(_KIND.sub(r"\1", chapter.shown_title), width - len(mark), placeholder=" …")
+    return f"{title + mark:<{width}}  {points}"
 
 
 def _row(chapter: Chapter) -> str:
@@ -262,5 +270,5 @@ def _row(chapter: Chapter) -> str:
         "<div style='width:160px;height:10px;border-radius:5px;background:#94a3b855'>"
         f"<div style='width:{percent:.0f}%;height:10px;border-radius:5px;background:#16a34a'></div></div>"
     )
-    title = link(chapter.shown_title, link_to(chapter.name))
+    title = link(chapter.shown_title, link_to(chapter.name)) + f" <sup>{EN}</sup>" * chapter.stays_english
     return f"<tr><td style='text-align:left'>{title}</td><td>{bar}</td><td style='white-space:nowrap'>{chapter.earned} {told(OF)} {chapter.points}</td></tr>"

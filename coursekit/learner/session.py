@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coursekit.basics.dates import due_line
-from coursekit.basics.readers_language import take_up_in_notebook, told
+from coursekit.basics.readers_language import stays_english, take_up_in_notebook, told
 from coursekit.basics.versions import untested_ray
 from coursekit.judging import exercise
 from coursekit.judging.result import Result
@@ -13,6 +13,8 @@ from coursekit.learner.overview import Contents, contents
 from coursekit.learner.review_schedule import Item
 from coursekit.learner.workshop import outbox
 from coursekit.ray_bridge.quiet import quiet
+
+ENGLISH = "This chapter isn't translated yet: its text, checks, and hints are in English."
 
 
 @dataclass
@@ -62,7 +64,8 @@ def begin(chapter: str, *, due: str = "", closed: Sequence[str] = (), quizzes: b
     _session = Session(chapter, {}, {}, tuple(closed), quizzes)
     shell.watch_cells()
     outbox.resume()
-    notes = (due_line(due), untested_ray(), *surroundings.warnings(chapter))
+    english = ENGLISH if stays_english(chapter) else ""
+    notes = (english, due_line(due), untested_ray(), *surroundings.warnings(chapter))
     return contents(chapter, *notes, quizzes=quizzes)
 
 
