@@ -30,6 +30,7 @@ from coursekit.learner.checks import check, hint, passed, quiz, solution
 from coursekit.learner.predictions import measured, predict
 from coursekit.learner.review_schedule import Item
 from coursekit.learner.session import ENGLISH, begin
+from coursekit.learner.timing import compare_times
 from coursekit.machine import learners_folder
 from coursekit.machine.doctor import examine
 from coursekit.machine.facts import Facts
@@ -312,8 +313,27 @@ def test_a_chapter_without_a_translation_says_so_where_it_begins_and_in_the_over
 def test_a_check_before_begin_is_told_too(course, monkeypatch):
     monkeypatch.setattr(session, "_session", None)
     monkeypatch.chdir(course / "work")
-    with pytest.raises(RuntimeError, match="«No chapter has begun"):
+    with pytest.raises(RuntimeError, match="^No chapter has begun") as raised:
         check(EXERCISE, wrong)
+    assert raised.value.__notes__ == [f"«{raised.value}»"]
+
+
+def test_what_the_course_raises_is_english_in_the_record_and_told_on_the_card_and_in_a_traceback(begun):
+    def measures(tasks, seconds_each, workers):
+        return compare_times({"loop": 3})
+
+    result = check(EXERCISE, measures)
+    english = "`loop` is 3, not a function: pass the function itself, without calling it."
+    assert result.message == f"Your code raised TypeError: {english}"
+    assert "«" not in json.dumps(result.as_dict())
+    assert f"«Your code raised TypeError: «{english}»»" in str(result)
+    with pytest.raises(TypeError) as raised:
+        measures(1, 1, 1)
+    assert (str(raised.value), raised.value.__notes__) == (english, [f"«{english}»"])
+    take_up(None)
+    with pytest.raises(TypeError) as raised:
+        measures(1, 1, 1)
+    assert not hasattr(raised.value, "__notes__")
 
 
 def test_each_ray_that_runs_is_told_with_its_memory(begun, monkeypatch):

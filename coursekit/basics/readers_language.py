@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
@@ -21,6 +22,7 @@ _HANZI = re.compile("[一-鿿]")
 _CHINESE_FONTS = ["Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Noto Sans CJK JP", "WenQuanYi Micro Hei"]
 _CHINESE_FONTS += ["WenQuanYi Zen Hei", "Droid Sans Fallback", "PingFang SC", "Hiragino Sans GB", "Heiti TC", "STHeiti"]
 _CHINESE_FONTS += ["Arial Unicode MS", "Microsoft YaHei", "SimHei"]
+E = TypeVar("E", bound=Exception)
 _reader: tuple[str, str, Path] = (SOURCE, "", ROOT)  # language, chapter, and the folder with locale/
 
 
@@ -74,6 +76,13 @@ def told(text: str, chapter: str = "") -> str:
 def stays_english(chapter: str) -> bool:
     """Return whether the reader has another language, into which nothing of a chapter is translated."""
     return _reader[0] != SOURCE and not _translations(chapter).has_begun
+
+
+def with_translation(error: E) -> E:
+    """Return an exception, whose text stays English for results, with the reader's language in a note below it."""
+    if (said := told(str(error))) != str(error):
+        error.add_note(said)
+    return error
 
 
 def told_in_plot(text: str) -> str:

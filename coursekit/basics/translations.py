@@ -93,9 +93,14 @@ class Translations:
             plain = values.get(name, place[0])
             said = values.get(written, repr(plain) if as_code else plain)
             is_code = place.string[: place.start()].endswith("`")
-            return said if is_code else self._whole(said) or said
+            return said if is_code else self._whole(said) or self._raised(said)
 
         return Shown(_PLACE.sub(value, template), False)
+
+    def _raised(self, text: str) -> str:
+        """Return what an exception says, in translation where it comes from the course, behind the name of its class."""
+        kind, colon, said = text.partition(": ")
+        return f"{kind}{colon}{self._whole(said) or said}" if kind.isidentifier() else text
 
     def told(self, text: str) -> str:
         """Return what the course itself says, found by its look: whole, or block by block and sentence by sentence, as far as it is translated."""

@@ -10,7 +10,7 @@ from typing import Any
 from coursekit.basics.cards import Note
 from coursekit.basics.cpus import cores
 from coursekit.basics.files import write_whole
-from coursekit.basics.readers_language import told
+from coursekit.basics.readers_language import with_translation
 from coursekit.learner import session
 from coursekit.learner.progress import home, kept
 from coursekit.learner.workshop import connection, outbox
@@ -69,7 +69,9 @@ def share(name: str, value: Any) -> Note:
 def _number(name: str, value: Any) -> float | None:
     """Return a number as a learner may give it, None for what is none; raises ValueError for a name that is none."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(told(f"A name has letters, digits and underscores, as in a variable: not {name!r}."))
+        raise with_translation(
+            ValueError(f"A name has letters, digits and underscores, as in a variable: not {name!r}.")
+        )
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

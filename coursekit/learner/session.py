@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coursekit.basics.dates import due_line
-from coursekit.basics.readers_language import stays_english, take_up_in_notebook, told
+from coursekit.basics.readers_language import stays_english, take_up_in_notebook, with_translation
 from coursekit.basics.versions import untested_ray
 from coursekit.judging import exercise
 from coursekit.judging.result import Result
@@ -78,5 +78,7 @@ def current() -> Session:
     """Return what this notebook has seen; raises RuntimeError where no chapter has begun."""
     if _session is None:
         take_up_in_notebook("")
-        raise RuntimeError(told("No chapter has begun: run the first cell of the notebook, the one with begin(...)."))
+        raise with_translation(
+            RuntimeError("No chapter has begun: run the first cell of the notebook, the one with begin(...).")
+        )
     return _session

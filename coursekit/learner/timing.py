@@ -11,7 +11,7 @@ import numpy as np
 
 from coursekit.basics.cards import card, prose
 from coursekit.basics.progress_bar import progress_bar
-from coursekit.basics.readers_language import told, told_in_plot
+from coursekit.basics.readers_language import told, told_in_plot, with_translation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,12 +43,14 @@ def ratio_interval(numerator: Sequence[float], denominator: Sequence[float], con
     two numbers: Kalibera and Jones 2013, Rigorous benchmarking in reasonable time. The same times give the same interval.
     """
     if len(numerator) != len(denominator) or not len(numerator):
-        raise ValueError(
-            told(f"Give one time of each kind for every round: there are {len(numerator)} and {len(denominator)}.")
+        raise with_translation(
+            ValueError(
+                f"Give one time of each kind for every round: there are {len(numerator)} and {len(denominator)}."
+            )
         )
     if min(*numerator, *denominator) <= 0:
-        raise ValueError(
-            told(
+        raise with_translation(
+            ValueError(
                 "Each time must be more than 0 seconds: measure with time.perf_counter(), and give it enough work to see."
             )
         )
@@ -157,9 +159,13 @@ def compare_times(
     """
     for name, way in ways.items():
         if not callable(way):
-            raise TypeError(told(f"`{name}` is {way!r}, not a function: pass the function itself, without calling it."))
+            raise with_translation(
+                TypeError(f"`{name}` is {way!r}, not a function: pass the function itself, without calling it.")
+            )
     if len(ways) < 2 or repeats < 1:
-        raise ValueError(told(f"Compare at least two functions in at least one round, not {len(ways)} in {repeats}."))
+        raise with_translation(
+            ValueError(f"Compare at least two functions in at least one round, not {len(ways)} in {repeats}.")
+        )
     times: dict[str, list[float]] = {name: [] for name in ways}
     with progress_bar((warmup + repeats) * len(ways), told(f"measuring {', '.join(ways)}"), progress) as step:
         for turn in range(-warmup, repeats):

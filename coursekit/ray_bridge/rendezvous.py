@@ -11,7 +11,7 @@ import time
 import uuid
 from typing import Any
 
-from coursekit.basics.readers_language import told
+from coursekit.basics.readers_language import with_translation
 from coursekit.ray_bridge import private
 
 PATIENCE = 20.0
@@ -102,7 +102,7 @@ def expect_ray() -> None:
     import ray
 
     if not ray.is_initialized():
-        raise RuntimeError(told("Ray is not running: run the cell with ray.init first."))
+        raise with_translation(RuntimeError("Ray is not running: run the cell with ray.init first."))
 
 
 def warm_up(workers: int, **options: Any) -> None:

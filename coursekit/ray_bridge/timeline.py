@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 from typing import Any
 
-from coursekit.basics.readers_language import told, told_in_plot
+from coursekit.basics.readers_language import told_in_plot, with_translation
 from coursekit.ray_bridge.records import Window, window
 
 # Okabe and Ito's colours, which the colour-blind can tell apart too.
@@ -25,8 +25,8 @@ def timeline(run: Window | list[dict], ax: Any = None) -> Any:
     every = run.tasks() if isinstance(run, Window) else run
     tasks = sorted((task for task in every if task["started"] and task["ended"]), key=lambda task: task["started"])
     if not tasks:
-        raise ValueError(
-            told(
+        raise with_translation(
+            ValueError(
                 "Nothing ran in the recorded block: launch tasks inside `with recorded() as run:`, and `ray.get` their results."
             )
         )
