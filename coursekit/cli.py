@@ -272,7 +272,8 @@ def bill(
 def translate(
     language: Annotated[str, Argument(help="The language's two letters: de for German, zh for Chinese.")] = "",
     names: Annotated[
-        list[str] | None, Argument(help="Chapters, `interface`, or `pages`. Default: everything there is to translate.")
+        list[str] | None,
+        Argument(help="Chapters, `interface`, or `pages`. Default: all that the language already has."),
     ] = None,
     check: Annotated[
         bool, Option("--check", help="Write nothing, and fail if a translation lacks a placeholder, code, or a link.")

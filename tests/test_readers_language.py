@@ -23,7 +23,7 @@ from coursekit.basics.readers_language import take_up, taken_up, told, told_in_p
 from coursekit.basics.translated_cells import in_language
 from coursekit.basics.translations import INTERFACE, Translations, translated
 from coursekit.cli import app
-from coursekit.judging.message_ids import said
+from coursekit.judging.message_ids import FRAMEWORK, said
 from coursekit.judging.result import MIME, Result
 from coursekit.learner import checks, overview, puzzles, reviews, session, surroundings
 from coursekit.learner.checks import check, hint, passed, quiz, solution
@@ -238,6 +238,25 @@ def test_what_the_framework_says_is_told(answer, shown, begun):
     assert shown in str(check(EXERCISE, answer))
 
 
+def test_what_the_framework_says_in_other_words_since_it_was_translated_is_english(tmp_path):
+    write(
+        tmp_path,
+        INTERFACE,
+        {
+            ("message todo", "Write your answer."): "Schreib deine Antwort.",
+            ("message crashed", FRAMEWORK["crashed"]): "Dein Code warf {error}",
+        },
+    )
+    (tmp_path / "work/.course").mkdir(parents=True)
+    (tmp_path / "work/.course/language").write_text("de\n")
+    words = said("todo"), said("crashed", "KeyError", error="KeyError: 3")
+    with taken_up(tmp_path):
+        assert [
+            Result(CHAPTER, EXERCISE, "exercise", "todo", 1, each.text, each.id, each.values).shown_message()
+            for each in words
+        ] == [FRAMEWORK["todo"], "Dein Code warf KeyError: 3"]
+
+
 def test_the_forms_of_values_and_places_are_told_within_a_sentence(begun):
     for words, shown in (
         (
@@ -308,6 +327,15 @@ def test_a_chapter_without_a_translation_says_so_where_it_begins_and_in_the_over
     assert found._repr_html_().count(html.escape(overview.LEGEND)) == 1
     take_up(None)
     assert "EN" not in str(found) + found._repr_html_()
+
+
+def test_the_overview_reads_each_file_of_translations_once(begun, monkeypatch):
+    read = []
+    monkeypatch.setattr(translations, "_entries", lambda file: read.append(file.stem) or [])
+    translated.cache_clear()
+    str(overview.progress())
+    assert sorted(read) == [CHAPTER, "ch01_tasks", INTERFACE]
+    translated.cache_clear()
 
 
 def test_a_check_before_begin_is_told_too(course, monkeypatch):

@@ -150,6 +150,16 @@ def test_a_second_run_changes_nothing(course):
     assert (course / "locale/de/ch00_start.po").read_bytes() == before
 
 
+def test_without_names_a_run_brings_up_what_has_begun_and_begins_nothing(course):
+    chapter = course / "chapters/ch00_start.py"
+    chapter.write_text(chapter.read_text(encoding="utf-8").replace(PARAGRAPH, f"{PARAGRAPH} Really."), encoding="utf-8")
+    assert translation_files.update("de", [], course) == [course / "locale/de/ch00_start.po"]
+    assert [path.name for path in course.glob("locale/*/*")] == ["ch00_start.po"]
+    with pytest.raises(CommandError, match="what to begin with: coursekit translate fr interface ch00_start"):
+        translation_files.update("fr", [], course)
+    assert languages(course) == ["de"]
+
+
 def test_what_is_translated_is_shown_and_the_rest_in_english(course):
     assert shown(course, PARAGRAPH) == ("Viele Prozesse können wie ein Programm arbeiten.", False)
     assert shown(course, "Start here:") == ("Start here:", True)
@@ -197,6 +207,8 @@ def test_the_status_counts_what_changed_since_the_last_run(course):
     state = translation_files.state(course / "locale/de/ch00_start.po", translatable.texts("ch00_start", course))
     assert state == (0, 1)
     assert translation_files.said(state, "{percent} %, {stale} veraltet") == "0 %, 1 veraltet"
+    assert translation_files.said(translation_files.State(100, 0), "{percent} %, {stale} veraltet") == "100 %"
+    assert translation_files.said(translation_files.State(100, 0), "{percent}%，{stale} 条过期") == "100%"
 
 
 def test_a_stale_block_carries_its_mark_and_code_does_not(course):

@@ -23,13 +23,16 @@ VALUES_IN = ("message", "site", "exercises/")  # what has `{placeholders}`: cont
 
 
 def update(language: str, wanted: list[str], root: Path = ROOT) -> list[Path]:
-    """Bring these files of a language up to the English, all without names, and return those that changed."""
+    """Bring these files of a language up to the English, without names those that it has, and return which changed."""
     if not (len(language) == 2 and language.isascii() and language.islower()) or language == SOURCE:
         raise CommandError(
             f"Name the language by its two letters, not {language!r}. For German: coursekit translate de"
         )
+    wanted = wanted or [name for name in names(root) if (root / f"locale/{language}/{name}.po").exists()]
+    if not wanted:
+        raise CommandError(f"Name what to begin with: coursekit translate {language} {INTERFACE} {names(root)[0]}")
     changed = []
-    for name, entries in [(name, texts(name, root)) for name in wanted or names(root)]:
+    for name, entries in [(name, texts(name, root)) for name in wanted]:
         path = root / f"locale/{language}/{name}.po"
         text = f"{merged(_read(path), entries, language)}\n"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -128,10 +131,11 @@ def state(path: Path, entries: list[Text]) -> State | None:
 
 
 def said(found: State | None, with_stale: str) -> str:
-    """Return a state in words."""
+    """Return a state in words, without the part on stale blocks, which follows the percent sign, where none is stale."""
     if found is None:
         return "–"
-    return with_stale.format_map(found._asdict()) if found.stale else f"{found.percent}%"
+    words = with_stale if found.stale else with_stale[: with_stale.index("%") + 1]
+    return words.format_map(found._asdict())
 
 
 def problems(path: Path) -> list[str]:

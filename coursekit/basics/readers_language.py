@@ -103,12 +103,14 @@ def _draw_chinese() -> bool:
     return bool(found)
 
 
-def told_message(of: tuple[str, str], message_id: str, values: Mapping[str, str], text: str) -> str:
-    """Return the message of a check; `of` are its chapter and its exercise."""
+def told_message(of: tuple[str, str], message_id: str, values: Mapping[str, str], text: str, english: str = "") -> str:
+    """Return the message of a check; `of` are its chapter and its exercise, and `english` as in `Translations.message`."""
     if _reader[0] == SOURCE:
         return text
     say, letter = _translations(of[0]), message_id.partition("quiz-")[2]
-    return (say(f"quiz {of[1]} {letter} reply", text) if letter else say.message(message_id, values, text)).text
+    return (
+        say(f"quiz {of[1]} {letter} reply", text) if letter else say.message(message_id, values, text, english)
+    ).text
 
 
 def told_markdown(text: str, chapter: str) -> str:

@@ -79,11 +79,13 @@ class Translations:
         """
         return _made([each for each in self._templates if each.context == context], text, say)
 
-    def message(self, message_id: str, values: Mapping[str, str], text: str) -> Shown:
-        """Return a check's message, of which `text` is the English, with the values of its placeholders."""
-        template = self._by_context.get(f"message {message_id}")
-        if template is None and message_id.startswith("crashed-"):  # crashed-KeyError
-            template = self._by_context.get("message crashed")
+    def message(self, message_id: str, values: Mapping[str, str], text: str, english: str = "") -> Shown:
+        """Return a check's message, of which `text` is the English, with the values of its placeholders.
+
+        `english` is the template where the id isn't made from it, but names what the framework says, such as crashed-KeyError.
+        """
+        context = "message crashed" if message_id.startswith("crashed-") else f"message {message_id}"
+        template = self._texts.get((context, english)) if english else self._by_context.get(context)
         if template is None:
             said = self._whole(text)
             return Shown(said or text, said is None and self.language != SOURCE)

@@ -87,6 +87,11 @@ def said(key: str, kind: str = "", **values: object) -> Said:
     return Said(FRAMEWORK[key].format(**values), name, {each: str(value) for each, value in values.items()})
 
 
+def framework_template(message_id: str) -> str:
+    """Return the template of what the framework says, "" for a check's own message."""
+    return FRAMEWORK.get(message_id) or (FRAMEWORK["crashed"] if message_id.startswith("crashed-") else "")
+
+
 def id_of(template: str) -> str:
     """Return the id of a template: six letters and digits."""
     return base64.b32encode(hashlib.sha256(template.encode()).digest())[:6].decode().lower()

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from coursekit.basics.cards import card, plural, prose
 from coursekit.basics.readers_language import told, told_message
-from coursekit.judging.message_ids import NOTHING_SAID, Said
+from coursekit.judging.message_ids import NOTHING_SAID, Said, framework_template
 
 MIME = "application/vnd.coursekit+json"
 SIGNS = {"passed": "✔", "wrong": "✘", "crashed": "⚡", "todo": "…", "unjudged": "?"}
@@ -86,7 +86,8 @@ class Result:
 
     def shown_message(self) -> str:
         """Return the message in the reader's language."""
-        return told_message((self.chapter, self.name), self.message_id, self.values, self.message)
+        english = framework_template(self.message_id)
+        return told_message((self.chapter, self.name), self.message_id, self.values, self.message, english)
 
     def __str__(self) -> str:
         lines = [self.headline, *(f"  {line}" for line in self.shown_message().splitlines())]
