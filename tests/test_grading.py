@@ -406,7 +406,13 @@ def test_an_unknown_student_is_told_what_only_takes(tmp_path):
 
 @pytest.mark.parametrize(
     ("chapter", "code", "imports"),
-    [("", "assert double(3) == 6", "base"), ("", "import pandas as pd", "plain"), (CHAPTER, "1", "all")],
+    [
+        ("", "assert double(3) == 6", "base"),
+        ("", "import pandas as pd", "plain"),
+        (CHAPTER, "1", "ray"),
+        (CHAPTER, "import torch", "all"),
+        ("ch08_rollouts", "1", "all"),  # what it hands out takes Gymnasium
+    ],
 )
 def test_sandboxes_begin_with_what_the_most_demanding_notebook_needs(chapter, code, imports):
     cells = [nbformat.v4.new_code_cell(code)]

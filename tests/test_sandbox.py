@@ -936,6 +936,39 @@ def test_a_sandbox_with_everything_imported_is_ready_at_once(ray_nursery):
         assert sandbox.usage()["cpu_seconds"] < 1  # importing takes five
 
 
+THREADS_IN_A_TASK = """
+@ray.remote
+def threads():
+    import torch
+    return torch.get_num_threads()
+found = ["torch" in before, ray.get(threads.remote())]
+"""
+
+
+def test_a_nursery_without_torch_has_imported_all_that_a_ray_imports_when_it_starts():
+    new = "sorted(set(sys.modules) - before)"
+    with Nursery(Limits(), imports="ray") as nursery, nursery.sandbox() as sandbox:
+        ran(sandbox, "import sys; before = set(sys.modules)")
+        ran(sandbox, WITH_RAY)
+        assert value(sandbox, f"found = [{new}, ray.get(ray.remote(lambda: {new}).remote())]") == [[], []]
+        assert value(sandbox, THREADS_IN_A_TASK) == [False, 1]
+
+
+def test_a_driver_goes_on_as_soon_as_its_node_is_there(monkeypatch):
+    rows = [[], [{"NodeID": "other"}], [{"NodeID": "7"}]]
+
+    class Cluster:
+        def _initialize_global_state(self, options: object) -> None:
+            assert options
+
+        def node_table(self) -> list:
+            return rows.pop(0)
+
+    monkeypatch.setattr("ray._private.state.state", Cluster())
+    get_node = lean_ray._at_once(lambda address, node_id: (address, node_id, len(rows)))
+    assert get_node("127.0.0.1:1", "7") == ("127.0.0.1:1", "7", 0)
+
+
 @pytest.mark.skipif(not shutil.which("unshare"), reason="unshare, of util-linux, is not installed")
 def test_where_namespaces_are_forbidden_available_says_so():
     ask = "from coursekit.sandbox.nursery import available; print(available())"

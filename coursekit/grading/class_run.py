@@ -108,12 +108,13 @@ class Run(Place):
 
     def _grade(self, report: Report) -> list[dict]:
         masters = self.masters()
-        if self.nursery:
-            self.nursery.bring(imports_of(masters.values()))
         everything = self._everything(masters)
         found = self._wanted(everything)
-        refuse_unknown(masters, {item.assignment for item in found})
-        masters |= self._ready(masters, {item.assignment for item in found})
+        assignments = {item.assignment for item in found}
+        if self.nursery:
+            self.nursery.bring(imports_of(master for (owner, _), master in masters.items() if owner in assignments))
+        refuse_unknown(masters, assignments)
+        masters |= self._ready(masters, assignments)
         if self.nursery and self.options.sandbox and (reason := self.nursery.refusal()):
             raise CommandError(NO_SANDBOX.format(reason=reason))
         self.folder.mkdir(exist_ok=True)

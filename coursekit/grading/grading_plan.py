@@ -12,6 +12,7 @@ from nbformat import NotebookNode
 
 from coursekit.basics.cells import JUDGES, defined_names, judged_by
 from coursekit.basics.errors import CommandError
+from coursekit.basics.paths import PACKAGE
 from coursekit.basics.syntax import parse
 from coursekit.grading.markup import inert, without_dead_pictures
 from coursekit.grading.submission import chapter_of, files_beside
@@ -53,7 +54,11 @@ class Master:
     def imports(self) -> str:
         """Return what a nursery should have imported for it; see `coursekit.sandbox.learner_process.prepare`."""
         code = "".join(cell.source for cell in self.notebook.cells if cell.cell_type == "code")
-        return "all" if self.chapter else "plain" if re.search("pandas|matplotlib", code) else "base"
+        if self.chapter:
+            given = PACKAGE / "given" / f"{self.chapter}.py"
+            code += given.read_text(encoding="utf-8") if given.is_file() else ""
+            return "all" if re.search("torch|rllib|gymnasium", code) else "ray"
+        return "plain" if re.search("pandas|matplotlib", code) else "base"
 
     def tests(self) -> dict[str, NotebookNode]:
         """Return the test cells by their grade id, in order."""
@@ -100,8 +105,8 @@ class Master:
 
 
 def imports_of(masters: Iterable[Master]) -> str:
-    """Return what a nursery should have imported for some notebooks: Ray and torch where one is of a chapter."""
-    return min((master.imports() for master in masters), key=["all", "plain", "base"].index, default="base")
+    """Return what a nursery should have imported for some notebooks: Ray where one is of a chapter, torch too where that needs it."""
+    return min((master.imports() for master in masters), key=["all", "ray", "plain", "base"].index, default="base")
 
 
 def _read(path: Path) -> NotebookNode:

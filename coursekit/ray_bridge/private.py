@@ -39,6 +39,19 @@ NAMES = {
     "utils": "ray._private.utils",
     "worker": "ray._private.worker",
 }
+# The modules that a Ray imports when it starts: its driver, its agent for runtime environments, and each of its workers again.
+AT_START = [
+    "pyarrow.json",
+    "pydantic.v1.main",
+    "ray._common.pydantic_compat",
+    "ray._common.usage.usage_lib",
+    "ray._private.arrow_serialization",
+    "ray._private.runtime_env.agent.runtime_env_agent",
+    "ray._private.runtime_env.uv_runtime_env_hook",
+    "ray._private.thirdparty.pynvml",
+    "ray.dashboard.optional_deps",
+    "starlette.datastructures",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -91,7 +91,7 @@ def main(descriptor: int) -> None:
         if imports == "later":
             learner_process.begin()
             imports = (known or control.recv(64)).decode()
-        if imports == "all":
+        if imports in ("ray", "all"):
             ray_workers.draw_own_ids()
         shell = learner_process.prepare(imports)
         for name in settings["at_start"]:  # meant for this process alone

@@ -5,13 +5,15 @@
 - the autoscaler's monitor, the log monitor (it brings the output of workers to the driver), and, with
   `include_dashboard=False`, the dashboard's server and its agent are left out;
 - workers and the agent for runtime environments are copies of a process that has imported all that they need (`workers`);
-- workers are started when they are needed, not before.
+- workers are started when they are needed, not before;
+- the driver looks for its node every hundredth of a second. Ray itself looks once, and then after a second again.
 """
 
 import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +35,7 @@ def apply(forked: bool, cpus: int) -> None:
     private.services.node_ip_address_from_perspective = lambda address=None: "127.0.0.1"
     node.start_monitor = node.start_log_monitor = lambda self: None
     patches.replace(node, "start_api_server", _api_server)
+    patches.replace(private.services, "get_node", _at_once)
     patches.change_commands("lean", _lean_raylet(forked))
 
 
@@ -48,6 +51,19 @@ def _with_cpus(cpus: int) -> Callable[[Callable], Callable]:
         return init
 
     return make
+
+
+def _at_once(original: Callable) -> Callable:
+    """Return Ray's function that waits for a node, which looks for it more often."""
+
+    def get_node(address: str, node_id: str) -> Any:
+        cluster, deadline = type(private.state)(), time.monotonic() + patches.START_SECONDS
+        cluster._initialize_global_state(private.services._get_gcs_client_options(address))
+        while all(row["NodeID"] != node_id for row in cluster.node_table()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return original(address, node_id)
+
+    return get_node
 
 
 def _api_server(original: Callable) -> Callable:

@@ -25,7 +25,7 @@ from coursekit.sandbox import evidence, frames, lean_ray
 
 _BASE = ["numpy", "coursekit.learner.checks", "coursekit.learner.session", "coursekit.learner.overview"]
 _PLAIN = ["pandas", "matplotlib.pyplot", "matplotlib.backends.backend_agg"]  # inline's wants a shell
-_OF_COURSE = ["gymnasium", "torch", "ray", "ray.rllib.algorithms.ppo"]
+_OF_RLLIB = ["gymnasium", "torch", "ray.rllib.algorithms.ppo"]
 _OWN = ["coursekit.learner.timing", "coursekit.ray_bridge.timeline", "coursekit.ray_bridge.records"]
 PUBLIC = ["coursekit.machine.doctor"]  # of the public names, those that no sandbox may read: imported before it begins
 _passed: dict[str, bool] = {}
@@ -34,15 +34,15 @@ _passed: dict[str, bool] = {}
 def prepare(imports: str) -> Any:
     """Import what submissions need and return the shell that runs their cells; once, before any sandbox is forked.
 
-    `imports` is "all", or "plain" (without Ray, torch and the course), or "base" (without pandas and Matplotlib too), or "none"
-    (no shell either, to try namespaces).
+    `imports` is "all", or "ray" (without torch, RLlib and Gymnasium), or "plain" (without Ray and the course, too), or "base" (without
+    pandas and Matplotlib, too), or "none" (no shell either, to try namespaces).
     """
     if imports == "none":
         return None
     begin()
-    for name in {"base": [], "plain": _PLAIN, "all": _PLAIN + _OF_COURSE}[imports]:
+    for name in {"base": [], "plain": _PLAIN, "ray": [*_PLAIN, "ray"], "all": [*_PLAIN, "ray", *_OF_RLLIB]}[imports]:
         importlib.import_module(name)
-    for name in (_OWN + _given()) if imports == "all" else []:
+    for name in {"ray": private.AT_START + _OWN, "all": private.AT_START + _OWN + _given()}.get(imports, []):
         with contextlib.suppress(Exception):  # an author's mistake shows where a submission uses it
             importlib.import_module(name)
     return _new_shell()

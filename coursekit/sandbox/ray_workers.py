@@ -195,8 +195,9 @@ def _keep_to_cpus() -> None:
     original = private.utils.set_omp_num_threads_if_unset
 
     def set_threads() -> bool:
-        if done := original():
-            sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+        done = original()
+        if done and (torch := sys.modules.get("torch")):  # else it reads the variable when a task imports it
+            torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
         return bool(done)
 
     private.utils.set_omp_num_threads_if_unset = set_threads
