@@ -35,7 +35,8 @@ def meets(place: list) -> list:
     for met, other in enumerate(others):
         if not rendezvous.wait_for(point, str(other), what="another call to start"):
             return [x, met]
-    time.sleep(0.4 if others else 0)  # the caller notices first that the others have ended
+    if others and me == 0:
+        time.sleep(0.4)  # the caller notices first that the others have ended
     return [x, len(others)]
 
 
@@ -103,11 +104,12 @@ def finish_in_order(first_k: Callable, order: list[int], k: int) -> Finished:
 
     def end_in_order(x: int) -> int:
         place = order.index(x)
-        needed = place < k
+        first, needed = place == 0, place < k
         before, what = (f"ended-{place - 1}", "another call to end") if needed else ("returned", "`first_k` to return")
         try:
-            on_time = place == 0 or rendezvous.wait_for(point, before, unless="alone", what=what)
-            time.sleep(0.4 if needed else 1.0)  # the caller notices each end before the next; a cancellation arrives
+            on_time = first or rendezvous.wait_for(point, before, unless="alone", what=what)
+            # The caller notices each end before the next; a cancellation arrives.
+            time.sleep(0 if first else 0.4 if needed else 1.0)
         except KeyboardInterrupt:
             rendezvous.signal(point, "cancelled")
             raise

@@ -167,7 +167,7 @@ class Book:
         for name, content in graded.files.items():
             _write(folder / name, content, graded.notes)
         target = folder / f"{submission.notebook}.ipynb"
-        write_whole(target, nbformat.writes(graded.notebook))
+        write_whole(target, nbformat.v4.writes(graded.notebook))  # as `nbformat.writes` without its look for errors
 
     def time_of(self, submission: Submission) -> HandInTime:
         """Return when something was handed in, by the clock of the class."""
