@@ -134,7 +134,8 @@ def _judge_served(seen: given.Served, wanted: list[dict], replicas: int) -> None
 )
 def client(answer: Answer, rng: Generator) -> None:
     """Give every attempt a time limit, retry only what a retry can fix, and double the pause each time."""
-    # Long: a service follows nine scripts: it answers, fails, stalls, hangs up, and says that the request is wrong.
+    # Long: a service follows ten scripts: it answers, late or not, fails, stalls, hangs up, and says that the request is wrong.
+    _judge_a_late_answer(answer, rng, timeout=20, tries=40)
     for script, tries in ([], 3), ([503, 429, 408, 500], 5), (["stall"], 2), (["drop", 503, "cut"], 4):
         _judge_patience(answer, rng, script, tries)
     for wrong in 400, int(rng.integers(401, 408)), 499:  # 408 and 429 are no faults of the client
@@ -146,6 +147,23 @@ def client(answer: Answer, rng: Generator) -> None:
     for act, tries in (503, 1), ("drop", int(rng.integers(2, 5))):
         with answer.case(f"tries={tries}; each time, the service's reply is: {ACTS.get(act, act)}"):
             _judge_the_end(answer, rng, act, tries)
+
+
+def _judge_a_late_answer(answer: Answer, rng: Generator, timeout: int, tries: int) -> None:
+    """The first attempt gets an answer in time: no other request may come before, however slow this machine is."""
+    reply = {"action": int(rng.integers(10_000))}
+    with answer.case(f"timeout={timeout}, tries={tries}; the service answers after {given.HELD:g} s"):
+        seen = _talk(answer, rng, ["hold"], reply, tries, 0.1, late=lambda seen: False, limit=timeout)
+        sent = len(seen["bodies"])
+        expect(
+            not seen["raised"],
+            f"`client` raised {seen['raised']}, though the service's answer to its first request came in time.",
+        )
+        expect(
+            sent == 1,
+            f"Requests sent: {sent}, not 1. The service's answer to the first one comes in time, because each attempt may take {timeout} s.",
+        )
+        expect_equal(seen["returned"], reply, f"The answer was {reply}; `client` returned {seen['returned']!r}.")
 
 
 def _judge_patience(answer: Answer, rng: Generator, script: list, tries: int) -> None:

@@ -519,10 +519,11 @@ def batched_settings(batched_service: Callable, layers: list, size: int, wait: f
 
 
 STALL = 5.0  # seconds for which a scripted service keeps a client waiting: far more than the time limit that the client is given
+HELD = 2.0  # seconds for which it holds back an answer, unless another request comes: far less than the time limit then
 
 
 class Script(http.server.ThreadingHTTPServer):
-    """A service that follows a script: a status, "stall", "drop" (no answer), or "cut" (half an answer); then it answers."""
+    """A service that follows a script: a status, "stall", "hold", "drop" (no answer), or "cut" (half an answer); then it answers."""
 
     daemon_threads = True
 
@@ -530,7 +531,7 @@ class Script(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Scripted)
         self.script, self.reply = list(script), reply
         self.arrived: list[dict] = []
-        self.over = threading.Event()
+        self.over, self.another = threading.Event(), threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a client that has given up is part of the play."""
@@ -547,12 +548,16 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
             arrived["body"] = json.loads(body)
         number = len(self.server.arrived)
         self.server.arrived.append(arrived)
+        if number:
+            self.server.another.set()
         act = self.server.script[number] if number < len(self.server.script) else 200
         arrived["ended"] = (
             time.perf_counter()
         )  # of a stall, the start: what passes until the next try is time limit and pause
         if act == "stall":
             self.server.over.wait(STALL)
+        elif act == "hold":
+            self.server.another.wait(HELD)
         elif act == "drop":
             self.close_connection = True
             return

@@ -369,7 +369,7 @@ def a_time_limit_of_its_own(url, obs, timeout, tries, pause):
     return tries_again(url, obs, 3, tries, pause)
 
 
-@rejects("client", says="plus the pause")
+@rejects("client", says="each attempt may take 20 s")
 def one_time_limit_for_all_tries(url, obs, timeout, tries, pause):
     return tries_again(url, obs, timeout / tries, tries, pause)
 
