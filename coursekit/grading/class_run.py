@@ -12,6 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from nbformat import NotebookNode
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import configure_mappers
 
 from coursekit.basics.errors import CommandError
 from coursekit.basics.files import write_whole
@@ -115,6 +116,7 @@ class Run(Place):
             self.nursery.bring(imports_of(master for (owner, _), master in masters.items() if owner in assignments))
         refuse_unknown(masters, assignments)
         masters |= self._ready(masters, assignments)
+        configure_mappers()  # of the gradebook, while the nursery starts
         if self.nursery and self.options.sandbox and (reason := self.nursery.refusal()):
             raise CommandError(NO_SANDBOX.format(reason=reason))
         self.folder.mkdir(exist_ok=True)

@@ -118,9 +118,12 @@ class Book:
     def _record(self, submission: Submission, graded: Graded | None) -> None:
         with self._at_once():
             self._write_submission(submission, graded)
+            if graded is not None:
+                self.gradebook.db.flush()
+                self.gradebook.db.expire_all()  # nbgrader's sums are read again, as after a commit
+                names = (submission.notebook, submission.assignment, submission.student)
+                assess_penalties(self.gradebook, self.config, [self.gradebook.find_submission_notebook(*names)])
         if graded is not None:
-            names = (submission.notebook, submission.assignment, submission.student)
-            assess_penalties(self.gradebook, self.config, [self.gradebook.find_submission_notebook(*names)])
             self._write_autograded(submission, graded)
 
     def _write_submission(self, submission: Submission, graded: Graded | None) -> None:
