@@ -109,7 +109,7 @@ def finish_in_order(first_k: Callable, order: list[int], k: int) -> Finished:
         try:
             on_time = first or rendezvous.wait_for(point, before, unless="alone", what=what)
             # The caller notices each end before the next; a cancellation arrives.
-            time.sleep(0 if first else 0.4 if needed else 1.0)
+            time.sleep(0 if first else 0.4 if needed else 0.5)
         except KeyboardInterrupt:
             rendezvous.signal(point, "cancelled")
             raise
