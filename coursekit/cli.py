@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.paths import ROOT
-from coursekit.basics.readers_language import taken_up, told
+from coursekit.basics.readers_language import chosen, speaking, taken_up, told
 from coursekit.basics.terminal import print_anything
 
 LEARN, TEACH, WRITE = "Take the course", "Teach it: workshops, classes, grades", "Write it: chapters and exercises"
@@ -323,7 +323,8 @@ def slides(
     from coursekit.room.live_board import minutes_of
     from coursekit.room.run_sheet import lines, own_sheet
 
-    plan = lines(minutes_of(existing_chapter(name)), sheet or own_sheet(name))
+    with speaking(language):
+        plan = lines(minutes_of(existing_chapter(name)), sheet or own_sheet(name))
     path = write_slides(name, run=run, plan=plan, language=language).relative_to(ROOT)
     print(f"wrote {path} (open it in a browser; the S key shows the speaker notes)")
 
@@ -504,11 +505,16 @@ def room(
         Option(help="The folder for hand-ins, such as course/submitted. Without it, learners can't hand in."),
     ] = None,
     address: Annotated[str, Option(help="The address that learners type, if this machine has several.")] = "",
+    language: Annotated[
+        str, Option("--in", help="The language of the board, such as de for German. Default: that of your notebooks.")
+    ] = "",
 ) -> None:
     """Open a room for a workshop: learners join with an address and a code, and you see live who is where, and who is stuck."""
+    from coursekit.machine.learners_folder import learners_folder
     from coursekit.room.room_command import open_room
 
-    open_room(port, board, keep, handins, address)
+    with speaking(language or chosen(learners_folder())):
+        open_room(port, board, keep, handins, address)
 
 
 @command('join "192.168.1.7 QUIET-FALCON"', LEARN)

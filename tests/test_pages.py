@@ -11,6 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from coursekit.basics.html_page import html_page
 from coursekit.basics.paths import ROOT, STATIC
+from coursekit.basics.readers_language import speaking
+from coursekit.basics.translations import BOARD, INTERFACE, languages, translated
 from coursekit.grading.class_settings import Settings
 from coursekit.grading.desk.class_page import page_of_class, parts_of
 from coursekit.judging.result import COLOURS
@@ -52,7 +54,7 @@ def board_of(number: int, browser: Browser, folder: Path) -> Iterator[tuple[Open
     with opened(folder / "room.db") as room:
         page = browser.new_context(viewport=LAPTOP).new_page()
         page.goto(f"http://127.0.0.1:{room.board}/?key={room.room.secret}")
-        expect(page.locator("#state")).to_contain_text(f"{number} here")
+        expect(page.locator("#state")).to_contain_text(f"{number} ")
         yield room, page
         page.context.close()
 
@@ -88,6 +90,24 @@ def test_on_a_laptop_question_stuck_troubles_and_the_room_need_no_scrolling(boar
     expect(page.locator("#question-title")).to_contain_text(LONGEST["name"])
     assert lowest(page) <= LAPTOP["height"]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", languages())
+def test_in_another_language_the_board_fits_the_screen_and_no_words_of_it_are_english(
+    language, browser, tmp_path, monkeypatch
+):
+    new_home(tmp_path, monkeypatch)
+    english = [text for text in translated(INTERFACE, language).of_context(BOARD) if " " in text and "{" not in text]
+    with speaking(language), board_of(30, browser, tmp_path) as (room, page):
+        instructor(room, doing="plan", name=PLAN)
+        expect(page.locator("#plan .now")).to_be_visible()
+        assert lowest(page) <= LAPTOP["height"]
+        for tab in page.get_by_role("tab").all():
+            tab.click()
+            shown = page.inner_text("body")
+            assert [text for text in english if text in shown] == []
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.slow

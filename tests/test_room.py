@@ -334,7 +334,7 @@ def test_the_board_lists_every_quiz_of_the_course_and_every_run_sheet(room):
     listed = json.loads(fetched(room, "/choices")[1])
     chapters = [name for name in chapter_names() for item in load_chapter(name).values() if item.kind == "quiz"]
     assert [each["chapter"] for each in listed["quizzes"]] == chapters
-    assert listed["sheets"][0] == "Half a day (3 h 30)"
+    assert listed["sheets"][0] == dict.fromkeys(("title", "shown"), "Half a day (3 h 30)")
 
 
 def test_the_plan_says_how_far_the_middle_of_the_room_is_from_it(room, ada):

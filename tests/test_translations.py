@@ -109,11 +109,11 @@ def shown(course: Path, source: str) -> Shown:
     return translated("ch00_start", "de", course)("paragraph", source)
 
 
-def test_a_chapters_file_has_its_text_notes_hints_questions_messages_and_pictures_in_this_order():
+def test_a_chapters_file_has_its_text_notes_hints_questions_messages_pictures_and_run_sheet_in_this_order():
     found = translatable.texts("ch00_start")
     contexts = list(dict.fromkeys(text.context.split()[0] for text in found))
     assert contexts == ["heading", "paragraph", "item", "notes", "solution", "row"] + [
-        *("hint", "idea", "message", "quiz", "mistake", "picture")
+        *("hint", "idea", "message", "quiz", "mistake", "picture", "run")
     ]
     by_context = {text.context: text.source for text in found}
     assert by_context["quiz what_distribution_costs a reply"] == "That gets easier: every node has cores to use."

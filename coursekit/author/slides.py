@@ -22,7 +22,7 @@ from coursekit.basics.cells import judged_by, prediction
 from coursekit.basics.errors import CommandError, existing_chapter
 from coursekit.basics.paths import ROOT, STATIC
 from coursekit.basics.translated_cells import MARK, in_language, in_picture, is_translated
-from coursekit.basics.translations import SOURCE, Translations, flowing, translated
+from coursekit.basics.translations import BOARD, SOURCE, Translations, flowing, translated
 from coursekit.judging import exercise
 from coursekit.judging.exercise import Exercise, Quiz
 
@@ -46,6 +46,7 @@ NOT_RECORDED = (
 )
 OF_QUIZ = "{minutes} · the answer is {key}"
 OF_EXERCISE = "{minutes} for `{name}`."
+VOTES = {"first": "first (grey) vote: {count} in", "second": "second (blue) vote: {count} in"}  # as the board says it
 _HERE = "author/slides"  # the context of these
 THE_PLAN = "The plan"
 PICTURE = "What the cell draws"  # for a screen reader, where no sentence of the text describes it
@@ -70,8 +71,8 @@ def write_slides(name: str, root: Path = ROOT, run: bool = False, plan: Plan = (
 def deck(name: str, root: Path = ROOT, run: bool = False, plan: Plan = (), language: str = SOURCE) -> NotebookNode:
     """Return the chapter as slides: cells with what they showed when it was recorded, answers as the learner's stubs, and notes.
 
-    With `run`, cells have the outputs that the solved chapter has on this machine. The plan stays in its own language, and so does a chapter of
-    which nothing is translated.
+    With `run`, cells have the outputs that the solved chapter has on this machine. The plan comes in the language that is wanted, with English
+    names of sections; a chapter of which nothing is translated stays English.
     """
     from coursekit.author.build import learner_notebook, solved_notebook
 
@@ -148,7 +149,8 @@ def _cells(
             item = items[judged[1]]
             introduction.metadata["slideshow"] = {"slide_type": "subslide", "data": {"timing": 60 * item.minutes}}
             if isinstance(item, Quiz):
-                introduction.source += f'\n\n<div data-quiz="{item.chapter} {item.name}"></div>'
+                votes = "".join(f' data-{round}="{say(BOARD, text).text}"' for round, text in VOTES.items())
+                introduction.source += f'\n\n<div data-quiz="{item.chapter} {item.name}"{votes}></div>'
             else:
                 introduction.source = f"{slide_prose.task(above, item.name)}\n\n{introduction.source}".lstrip()
             yield _notes(_answer(item, answers, say))

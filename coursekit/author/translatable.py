@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from coursekit.basics.cells import JUDGES
 from coursekit.basics.errors import CommandError, chapter_names
+from coursekit.basics.html_page import SAID, WORDS
 from coursekit.basics.markdown_blocks import PLACEHOLDER, blocks, has_words
 from coursekit.basics.paths import ROOT
 from coursekit.basics.syntax import parse
 from coursekit.basics.translated_cells import PICTURE_TEXT
-from coursekit.basics.translations import INTERFACE, PAGES, context_of, place_of
+from coursekit.basics.translations import BOARD, INTERFACE, PAGES, context_of, place_of
 from coursekit.judging import message_ids, quiz_text, result  # nothing that needs NumPy: the site has none
 
 LEARNERS_PAGES: tuple[str, ...] = (
@@ -36,6 +37,8 @@ SPEAKING: tuple[str, ...] = (
     "basics/cards.py",
     "basics/progress_bar.py",
 )
+SPEAKING += ("room/live_board.py", "room/before_and_after.py", "room/mistake_words.py", "room/run_sheet.py")
+SPEAKING += ("grading/student_page.py", "grading/desk/class_page.py")
 SPEAKING += ("basics/translations.py", "basics/versions.py", "basics/dates.py", "learner/**/*.py", "machine/*.py")
 SPEAKING += (
     "judging/result.py",
@@ -46,7 +49,12 @@ SPEAKING += (
 )
 # Whose strings with several words are parts of sentences.
 FRAGMENTS: tuple[str, ...] = ("judging/failure.py", "judging/form.py", "ray_bridge/rendezvous.py")
-FRAGMENTS += ("machine/preflight.py", "machine/update.py")
+FRAGMENTS += ("machine/preflight.py", "machine/update.py", "room/sections.py", "room/votes.py")
+FRAGMENTS += (
+    "basics/files.py",
+    *(f"grading/{name}.py" for name in ("submission", "submission_grader", "grading_plan", "outcome", "file_kinds")),
+    *(f"sandbox/{name}.py" for name in ("accounts", "conversation", "sandbox", "replies", "limits")),
+)
 _SENTENCE = re.compile(r"(?:# )?[A-Z`{*][^<\\]*|[^<\\]+[.:?!]")
 _BESIDE_VALUES = re.compile(r"(?:^|[ (·*])[A-Za-z]{2,}[ .,:;?!)]|[ ·][a-z]{2,}$")
 _TWO_WORDS = re.compile(r"[A-Za-z']{2,}[,:;]? [A-Za-z`]")
@@ -87,6 +95,17 @@ def _chapter(name: str, root: Path) -> Iterator[Text]:
     for entry in message_ids.MISTAKE_HINT.finditer(hints.read_text(encoding="utf-8")) if hints.exists() else []:
         yield from _markdown(entry["text"].strip(), f"mistake {entry['exercise']}", entry["begins"])
     yield from _pictures(root, f"{name[:4]}_*.svg")
+    sheet = root / f"docs/run_sheets/{name}.md"
+    yield from _run_sheet(sheet.read_text(encoding="utf-8")) if sheet.exists() else []
+
+
+def _run_sheet(page: str) -> Iterator[Text]:
+    """Yield of a run sheet its title, what comes when, most of which are headings of the chapter, and what happens in the room."""
+    yield Text("heading", page.partition("\n")[0].removeprefix("# "))
+    for row in re.findall(r"^\| *\d.*\|$", page, re.MULTILINE):
+        _, _, _, what, _, in_the_room, _ = (cell.strip() for cell in row.split("|"))
+        yield from (Text("heading", part) for part in what.split(" · "))
+        yield Text("run sheet", in_the_room)
 
 
 def _markdown(source: str, place: str, note: str = "") -> Iterator[Text]:
@@ -166,6 +185,7 @@ def _interface(root: Path) -> Iterator[Text]:
             yield from _nouns(path)
     for name in FRAGMENTS:
         yield from _fragments(root / f"coursekit/{name}", name.removesuffix(".py"))
+        yield from _nouns(root / f"coursekit/{name}")
     for said in _strings(parse((root / "coursekit/judging/wire.py").read_text(encoding="utf-8"))):
         if said.startswith("it "):  # what came back; the others speak to authors
             yield Text("judging/wire", said)
@@ -177,6 +197,9 @@ def _interface(root: Path) -> Iterator[Text]:
         *JUDGES.values(),
     ):
         yield Text("judging/result", word)
+    yield from _board(root / "coursekit/static/room/board.html")
+    for word in _values_of("COMMON", root / "coursekit/room/mistake_words.py"):
+        yield Text("room/mistake_words", word)
     for word in ("values", *_values_of("TYPES", root / "coursekit/judging/form.py")):
         if word != "None":
             yield Text("judging/form", word)
@@ -187,6 +210,13 @@ def _interface(root: Path) -> Iterator[Text]:
     for key, text in tomllib.loads((root / "site/en/texts.toml").read_text(encoding="utf-8")).items():
         if key != "language":
             yield Text(f"site {key}", text)
+
+
+def _board(path: Path) -> Iterator[Text]:
+    """Yield the words of the room's page: of its HTML, and of its script."""
+    html, _, script = path.read_text(encoding="utf-8").partition("<script>")
+    for words in (*map(str.strip, WORDS.findall(html)), *SAID.findall(script)):
+        yield Text(BOARD, words)
 
 
 def _sentences(path: Path, root: Path) -> Iterator[Text]:
@@ -228,7 +258,7 @@ def _asked_for(module: ast.Module) -> Iterator[str]:
 
 def _fragments(path: Path, place: str) -> Iterator[Text]:
     for said in _strings(parse(path.read_text(encoding="utf-8"))):
-        if " " in said and "STUB_TEXT" not in said and said != "your answer goes here":
+        if " " in said and not re.search(r"[\\|]|STUB_TEXT", said) and said != "your answer goes here":
             yield Text(place, said)
 
 

@@ -1,7 +1,7 @@
 """What the course says to its reader, in the language that they chose: `work/.course/language` names it.
 
-A notebook's session and the commands for learners take it up, and what shows a text asks `told`. Everything else keeps the
-English: results, marks, the journal, reports, the room.
+A notebook's session and the commands for learners take it up, and what shows a text asks `told`. An instructor's room and pages
+speak the language that they were given. Everything else keeps the English: results, marks, tables, the journal.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from coursekit.basics.files import write_whole
 from coursekit.basics.paths import ROOT
-from coursekit.basics.translations import SOURCE, Translations, languages, translated
+from coursekit.basics.translations import SOURCE, Translations, existing_language, languages, translated
 
 _WORK = "work"
 _HANZI = re.compile("[一-鿿]")
@@ -59,13 +59,24 @@ def take_up_in_notebook(chapter: str) -> None:
 @contextmanager
 def taken_up(root: Path, course: Path | None = None) -> Iterator[None]:
     """Speak for a while as the copies in a learner's folder do, in a course's own words."""
+    with speaking(chosen(root, course), course or root):
+        yield
+
+
+@contextmanager
+def speaking(language: str, root: Path = ROOT) -> Iterator[None]:
+    """Speak a language for a while; raises CommandError for one that the course does not have."""
     global _reader
-    before = _reader
-    take_up(root, course=course)
+    before, _reader = _reader, (existing_language(language, root), "", root)
     try:
         yield
     finally:
         _reader = before
+
+
+def spoken() -> str:
+    """Return the language that the course speaks now."""
+    return _reader[0]
 
 
 def told(text: str, chapter: str = "") -> str:
@@ -113,9 +124,14 @@ def told_message(of: tuple[str, str], message_id: str, values: Mapping[str, str]
     ).text
 
 
-def told_markdown(text: str, chapter: str) -> str:
-    """Return a text of a chapter."""
-    return text if _reader[0] == SOURCE else _translations(chapter).markdown(text)
+def told_markdown(text: str, chapter: str, place: str = "") -> str:
+    """Return a text of a chapter; `place` is where it stands, such as "hint parallel_map"."""
+    return text if _reader[0] == SOURCE else _translations(chapter).markdown(text, place)
+
+
+def all_told(context: str) -> dict[str, str]:
+    """Return the texts of the interface that stand in a context, with their translations; none in English."""
+    return {} if _reader[0] == SOURCE else _translations("").of_context(context)
 
 
 def _translations(chapter: str) -> Translations:

@@ -18,6 +18,7 @@ SOURCE = "en"
 INTERFACE = "interface"  # the file of what several chapters say, and the course itself
 PAGES = "pages"  # that of the README, the glossary, and the other pages for learners
 NOUN = "noun"  # the context of what is counted
+BOARD = "board"  # that of the words of the room's page, which asks for them by themselves
 _PLACE = re.compile(r"\{(([^{}!:]+)(!r)?[^{}]*)\}")
 _COUNTED = re.compile(r"plural\(.+, '(.+)'\)")
 _IS_NUMBER = re.compile(r"(?:len|int|sum|max|min|round|_of|_shown)\(")
@@ -57,6 +58,10 @@ class Translations:
     def knows(self, context: str) -> bool:
         """Return whether anything that stands in this context is translated."""
         return context in self._by_context
+
+    def of_context(self, context: str) -> dict[str, str]:
+        """Return all that is translated of this context."""
+        return {text: said for (where, text), said in self._texts.items() if where == context}
 
     def block(self, block: Block, place: str = "") -> Shown:
         """Return the translation of a block of Markdown; `place` as in `context_of`."""
@@ -147,7 +152,7 @@ class Translations:
         return {
             text.strip(): said.strip()
             for (where, text), said in texts
-            if where != NOUN and not where.startswith("picture ")  # a diagram may have the name of an exercise
+            if where not in (NOUN, BOARD) and not where.startswith("picture ")  # a diagram may have the name of an exercise
         }
 
     @cached_property

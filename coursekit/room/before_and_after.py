@@ -6,6 +6,7 @@ from html import escape
 
 from coursekit.basics.cards import plural, prose
 from coursekit.basics.html_page import html_page
+from coursekit.basics.readers_language import spoken, told
 from coursekit.learner.workshop.ten_questions import QUESTIONS, UNKNOWN, all_ten
 from coursekit.room.incoming import Event
 
@@ -13,6 +14,11 @@ STEPS = {  # what the instructor goes through, and what the button says that lea
     "before": "Count answers as before",
     "after": "Count answers as after, from now on",
     "results": "Show the results",
+}
+TITLES = {
+    "before": "Ten questions, before",
+    "after": "Ten questions, after",
+    "results": "Ten questions, before and after",
 }
 TYPE = "from coursekit import ten_questions; ten_questions()"
 SCRIPT = """
@@ -57,13 +63,15 @@ class BeforeAndAfter:
     def page(self) -> str:
         """Return the page for the projector: nobody's name is on it, and no answer before the results."""
         before, after = self.rounds()
-        counts = f"{plural(len(before), 'answer')} before, {len(after)} after"
+        counts = told(f"{plural(len(before), 'answer')} before, {len(after)} after")
         steps = list(STEPS)
         next_to = [step for step in steps if abs(steps.index(step) - steps.index(self.step)) == 1]
-        buttons = "".join(f"<button value='{step}'>{STEPS[step]}</button> " for step in next_to)
-        shown = results(before, after) if self.step == "results" else f"<p>Type into a cell:</p><pre>{TYPE}</pre>"
-        body = f"<h1>Ten questions, {self.step}</h1><p>{counts}</p>{shown}<p class='steps'>{buttons}</p>"
-        return html_page("Ten questions", f"{body}<script>{SCRIPT}</script>", "ten_questions")
+        buttons = "".join(f"<button value='{step}'>{told(STEPS[step])}</button> " for step in next_to)
+        shown = (
+            results(before, after) if self.step == "results" else f"<p>{told('Type into a cell:')}</p><pre>{TYPE}</pre>"
+        )
+        body = f"<h1>{told(TITLES[self.step])}</h1><p>{counts}</p>{shown}<p class='steps'>{buttons}</p>"
+        return html_page(told("Ten questions"), f"{body}<script>{SCRIPT}</script>", "ten_questions", spoken())
 
 
 def results(before: list[str], after: list[str]) -> str:
@@ -76,18 +84,19 @@ def results(before: list[str], after: list[str]) -> str:
     )
     means = [f"{sum(each) / len(each):.1f}" if each else "–" for each in right]
     items = []
-    for place, (question, options, key) in enumerate(questions):
+    head = f"<tr><td></td><td></td><th scope=col>{told('before')}</th><th scope=col>{told('after')}</th></tr>"
+    for place, ((chapter, _), (question, options, key)) in enumerate(zip(QUESTIONS, questions, strict=True)):
         rounds = [Counter(letters[place] for letters in each) for each in (before, after)]
+        texts = [(letter, told(text, chapter)) for letter, (text, _) in options.items()]
         rows = [
             f"<tr{' class=right' if letter == key else ''}><th scope=row>{letter}</th><td>{prose(text)}</td>"
             + "".join(_bar(votes[letter], votes.total()) for votes in rounds)
-            for letter, text in [*((letter, text) for letter, (text, _) in options.items()), (UNKNOWN, "I don't know.")]
+            for letter, text in [*texts, (UNKNOWN, told("I don't know."))]
         ]
-        items.append(f"<li><p>{prose(question)}</p><table>{HEAD}{''.join(rows)}</table></li>")
-    return f"<p class='means'>Right answers: {means[0]} of {len(keys)} before, {means[1]} after (means).</p><ol>{''.join(items)}</ol>"
-
-
-HEAD = "<tr><td></td><td></td><th scope=col>before</th><th scope=col>after</th></tr>"
+        items.append(f"<li><p>{prose(told(question, chapter))}</p><table>{head}{''.join(rows)}</table></li>")
+    said = told("Right answers: {before} of {all} before, {after} after (means).")
+    said = said.format(before=means[0], all=len(keys), after=means[1])
+    return f"<p class='means'>{said}</p><ol>{''.join(items)}</ol>"
 
 
 def _bar(count: int, most: int) -> str:

@@ -8,6 +8,7 @@ from statistics import median_low
 from typing import Any
 
 from coursekit.basics.paths import NOTEBOOKS
+from coursekit.basics.readers_language import told
 from coursekit.judging import exercise
 from coursekit.room.before_and_after import BeforeAndAfter
 from coursekit.room.incoming import Event
@@ -19,6 +20,7 @@ from coursekit.room.votes import Questions
 
 SAME = 3  # times in a row that one message makes somebody stuck
 SLOW = 2  # times the exercise's minutes that do
+THE_SAME, TOO_LONG = "{name}: the same message {times} times", "{name}: {minutes} minutes"
 BEHIND = ("passed", "taken")  # what lies behind a learner: solved, or taken over by `catch_up`
 
 
@@ -66,10 +68,10 @@ class Person:
         name = next((name for name in exercises if mine.get(name, {}).get("outcome") not in BEHIND), "")
         cell = mine.get(name, {})
         if cell.get("same", 0) >= SAME and cell["outcome"] in ("wrong", "crashed"):
-            return f"{name}: the same message {cell['same']} times"
+            return told(THE_SAME).format(name=name, times=cell["same"])
         seconds = now - max(self.since, plan.starts(name))
         if name and self.since and seconds > SLOW * exercises[name] * 60:
-            return f"{name}: {seconds / 60:.0f} minutes"
+            return told(TOO_LONG).format(name=name, minutes=f"{seconds / 60:.0f}")
         return ""
 
 

@@ -8,25 +8,32 @@ from typing import Any, NamedTuple
 from coursekit.basics.cards import plural
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import ROOT
+from coursekit.basics.readers_language import spoken, told, told_markdown
 
 _HEADING = re.compile(r"#+ (.+)")
 _ROW = re.compile(r"\| *(\d+):(\d\d) *\| *(\d+) *\| *([^|]*?) *\| *([^|]*?) *\|(?: *([^|]*?) *\|)?")
+HEADING, IN_THE_ROOM = "heading", "run sheet"  # the contexts of what is translated
+MINUTES = "{minutes} min"
 _MARKUP = re.compile(r"\[(.*?)\]\(.*?\)|\*\*(.*?)\*\*|\*(.*?)\*|`(.*?)`")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a run sheet; times in minutes from its beginning."""
+    """One line of a run sheet; times in minutes from its beginning. `what` is English, `shown` is what the instructor reads for it."""
 
     start: int
     end: int
     what: str
     exercises: tuple[str, ...]
     say: str = ""
+    shown: str = ""
 
 
-def read(text: str) -> dict[str, list[Row]]:
-    """Return the run sheets of a page by their headings: tables of time, minutes, what, exercises and, if you like, what to say."""
+def read(text: str, chapter: str = "") -> dict[str, list[Row]]:
+    """Return the run sheets of a page by their headings: tables of time, minutes, what, exercises and, if you like, what to say.
+
+    What the instructor reads is in their language where it is translated, with the texts of a chapter.
+    """
     found: dict[str, list[Row]] = {}
     heading = ""
     for line in text.splitlines():
@@ -35,9 +42,15 @@ def read(text: str) -> dict[str, list[Row]]:
         elif match := _ROW.fullmatch(line):
             start = 60 * int(match[1]) + int(match[2])
             exercises = tuple(re.findall(r"`(\w+)`", match[5]))
-            row = Row(start, start + int(match[3]), _plain(match[4]), exercises, _plain(match[6] or ""))
+            shown = " · ".join(_told(part, chapter, HEADING) for part in match[4].split(" · "))
+            say = _told(match[6] or "", chapter, IN_THE_ROOM)
+            row = Row(start, start + int(match[3]), _plain(match[4]), exercises, say, shown)
             found.setdefault(heading, []).append(row)
     return found
+
+
+def _told(text: str, chapter: str, place: str) -> str:
+    return _plain(told_markdown(text, chapter, place) if chapter else text)
 
 
 def _plain(text: str) -> str:
@@ -45,12 +58,26 @@ def _plain(text: str) -> str:
     return _MARKUP.sub(lambda match: next(filter(None, match.groups()), ""), text)
 
 
-@cache
 def sheets() -> dict[str, list[Row]]:
-    """Return the run sheets of docs/ by their titles: those for days, then those of the chapters."""
+    """Return the run sheets of docs/ by their English titles: those for days, then those of the chapters."""
+    return {title: rows for title, (rows, _) in _sheets(spoken()).items()}
+
+
+def all_sheets() -> list[dict[str, str]]:
+    """Return the titles of all run sheets, and what the instructor reads for each."""
+    return [{"title": title, "shown": shown} for title, (_, shown) in _sheets(spoken()).items()]
+
+
+@cache
+def _sheets(language: str) -> dict[str, tuple[list[Row], str]]:
+    """Return the rows of each run sheet, and its title, in the language that is spoken now."""
     paths = [path for pattern in ("*.md", "run_sheets/ch*.md") for path in sorted((ROOT / "docs").glob(pattern))]
-    pages = [read(path.read_text(encoding="utf-8")) for path in paths]
-    return {title: rows for page in pages for title, rows in page.items()}
+    of_chapters = [(path, path.stem if path.parent.name == "run_sheets" else "") for path in paths]
+    return {
+        title: (rows, _told(title, chapter, HEADING))
+        for path, chapter in of_chapters
+        for title, rows in read(path.read_text(encoding="utf-8"), chapter).items()
+    }
 
 
 class Line(NamedTuple):
@@ -81,7 +108,7 @@ def lines(minutes: dict[str, int], title: str = "") -> list[Line]:
         return [Line(_line(row, minutes), row.exercises + tuple(row.what.split(" · ")), row.say) for row in rows]
     if title:
         raise CommandError(f"No run sheet in docs/ begins with {title!r} and has an exercise of this chapter.")
-    return [Line(f"`{name}`: {plural(each, 'minute')}", (name,)) for name, each in minutes.items()]
+    return [Line(f"`{name}`: {told(plural(each, 'minute'))}", (name,)) for name, each in minutes.items()]
 
 
 def _exercises(rows: list[Row]) -> set[str]:
@@ -89,23 +116,27 @@ def _exercises(rows: list[Row]) -> set[str]:
 
 
 def _line(row: Row, minutes: dict[str, int]) -> str:
-    mine = ", ".join(f"`{name}` {minutes[name]} min" for name in row.exercises if name in minutes)
-    return f"{row.start // 60}:{row.start % 60:02} · {row.end - row.start} min · {row.what}" + (
-        f" ({mine})" if mine else ""
-    )
+    mine = ", ".join(f"`{name}` {_in_minutes(minutes[name])}" for name in row.exercises if name in minutes)
+    when = f"{row.start // 60}:{row.start % 60:02} · {_in_minutes(row.end - row.start)}"
+    return f"{when} · {row.shown or row.what}" + (f" ({mine})" if mine else "")
+
+
+def _in_minutes(number: int) -> str:
+    return told(MINUTES).format(minutes=number)
 
 
 class Plan:
     """The run sheet that was begun, if any."""
 
     def __init__(self) -> None:
-        self._title, self._rows, self._began = "", list[Row](), 0.0
+        self._title, self._shown, self._rows, self._began = "", "", list[Row](), 0.0
 
     def begin(self, title: str, at: float) -> None:
         """Follow a run sheet from now on, none for no title; raises ValueError where there is no such one."""
         if title and title not in sheets():
             raise ValueError("there is no such run sheet")
         self._title, self._rows, self._began = title, sheets().get(title, []), at
+        self._shown = next((sheet["shown"] for sheet in all_sheets() if sheet["title"] == title), title)
 
     def of(self, exercises: dict[str, int]) -> dict[str, int]:
         """Return those of a chapter's exercises that the run sheet has for the room, all where it has none of them."""
@@ -127,7 +158,7 @@ class Plan:
             {
                 "at": self._began + 60 * row.start,
                 "minutes": row.end - row.start,
-                "what": row.what,
+                "what": row.shown or row.what,
                 "exercises": row.exercises,
                 "say": row.say,
                 "now": row.start <= passed < row.end,
@@ -135,4 +166,4 @@ class Plan:
             }
             for row in self._rows
         ]
-        return {"title": self._title, "rows": rows, "late": late}
+        return {"title": self._title, "shown": self._shown, "rows": rows, "late": late}

@@ -9,6 +9,7 @@ import nbformat
 
 from coursekit.basics.errors import chapter_names
 from coursekit.basics.paths import SOLUTIONS
+from coursekit.basics.readers_language import told_markdown
 from coursekit.judging import exercise
 from coursekit.learner.shell import solution_code
 
@@ -60,13 +61,28 @@ class Sections:
 
     def view(self) -> list[dict[str, str]]:
         """Return what is open."""
-        return [{"chapter": chapter, "title": title} for chapter, title in self.open.items()]
+        return [
+            {"chapter": chapter, "title": title, "shown": told_title(chapter, title)}
+            for chapter, title in self.open.items()
+        ]
 
 
 def all_sections() -> list[dict[str, Any]]:
     """Return the sections of every chapter whose answers are here, in order."""
     there = [chapter for chapter in chapter_names() if (SOLUTIONS / f"{chapter}.ipynb").exists()]
-    return [{"chapter": chapter, "titles": titles(chapter)} for chapter in there]
+    return [
+        {
+            "chapter": chapter,
+            "titles": titles(chapter),
+            "shown": [told_title(chapter, title) for title in titles(chapter)],
+        }
+        for chapter in there
+    ]
+
+
+def told_title(chapter: str, title: str) -> str:
+    """Return the heading of a section as the instructor reads it."""
+    return told_markdown(title, chapter, "heading")
 
 
 def titles(chapter: str) -> list[str]:

@@ -25,15 +25,17 @@ from starlette.routing import Route
 
 from coursekit.basics.errors import chapter_names
 from coursekit.basics.files import MAX_BYTES
-from coursekit.basics.html_page import html_page
+from coursekit.basics.html_page import WORDS, html_page
 from coursekit.basics.paths import ROOT, STATIC
+from coursekit.basics.readers_language import all_told, spoken, told
+from coursekit.basics.translations import BOARD
 from coursekit.learner.workshop.connection import JOIN, PORT
 from coursekit.learner.workshop.pairing import Host, Mismatch, as_bytes, as_text
 from coursekit.room.export import as_csv, as_json
 from coursekit.room.incoming import Event, event_of
 from coursekit.room.live_board import Board, Person
 from coursekit.room.received import HandIns
-from coursekit.room.run_sheet import sheets
+from coursekit.room.run_sheet import all_sheets
 from coursekit.room.secrets import Certificate, hidden, new_code, new_token
 from coursekit.room.sections import Closed, all_sections
 from coursekit.room.store import Store
@@ -287,7 +289,8 @@ def private(room: Room) -> Starlette:
             response.set_cookie(COOKIE, room.secret, httponly=True, samesite="strict")
             return response
         refuse_others(request)
-        return HTMLResponse(_page(), headers={"Content-Security-Policy": _policy(_page())})
+        page = _page(spoken())
+        return HTMLResponse(page, headers={"Content-Security-Policy": _policy(page)})
 
     async def events(request: Request) -> Response:
         refuse_others(request)
@@ -318,7 +321,7 @@ def private(room: Room) -> Starlette:
 
     async def choices(request: Request) -> Response:
         refuse_others(request)
-        return JSONResponse(await run_in_threadpool(_choices))
+        return JSONResponse(await run_in_threadpool(_choices, spoken()))
 
     async def export(request: Request) -> Response:
         refuse_others(request)
@@ -336,7 +339,7 @@ def private(room: Room) -> Starlette:
         try:
             room.do(*(str(data.get(name, "")) for name in ("doing", "chapter", "name")))
         except ValueError as error:
-            return _no(409, str(error))
+            return _no(409, told(str(error)))
         return JSONResponse({})
 
     pages = {"/": home, "/projector": home, "/slides/{name}": slides, "/ten_questions": ten_questions}
@@ -349,8 +352,13 @@ _REFUSALS: Any = {HTTPException: lambda request, error: _no(error.status_code, e
 
 
 @cache
-def _page() -> str:
-    return html_page("The room", PAGE.read_text(encoding="utf-8"), "board")
+def _page(language: str) -> str:
+    """Return the board in the language that the room speaks."""
+    texts = all_told(BOARD)
+    html, begin, script = PAGE.read_text(encoding="utf-8").partition("<script>")
+    html = WORDS.sub(lambda text: text[0].replace(words := text[0].strip(), texts.get(words, words)), html)
+    script = script.replace("TEXTS = {}", f"TEXTS = {json.dumps(texts)}".replace("</", r"<\/"), 1)
+    return html_page("The room", html + begin + script, "board", language)
 
 
 def _policy(page: str) -> str:
@@ -362,8 +370,9 @@ def _policy(page: str) -> str:
 
 
 @cache
-def _choices() -> dict[str, Any]:
-    return {"quizzes": all_quizzes(), "sheets": list(sheets()), "sections": all_sections()}
+def _choices(language: str) -> dict[str, Any]:
+    """Return what the instructor may choose from, in the language that the room speaks."""
+    return {"quizzes": all_quizzes(), "sheets": all_sheets(), "sections": all_sections()}
 
 
 async def _json(request: Request, most: int = BODY) -> dict[str, Any]:

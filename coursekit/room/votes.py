@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from coursekit.basics.errors import chapter_names
+from coursekit.basics.readers_language import told
 from coursekit.judging import exercise
 from coursekit.room.incoming import Event
 
@@ -90,7 +91,7 @@ class Questions:
         options = [
             {
                 "letter": letter,
-                "text": text,
+                "text": told(text, self.now.chapter),
                 "votes": [votes[letter] for votes in rounds] if closed or early else None,
                 "right": closed and letter == item.key,
             }
@@ -99,7 +100,7 @@ class Questions:
         return {
             "chapter": self.now.chapter,
             "name": self.now.name,
-            "text": item.question,
+            "text": told(item.question, self.now.chapter),
             "phase": self.now.phase,
             "options": options,
             "votes": [sum(votes[letter] for letter in item.options) for votes in rounds],
@@ -110,7 +111,7 @@ class Questions:
 def all_quizzes() -> list[dict[str, str]]:
     """Return every quiz of the course, in order."""
     return [
-        {"chapter": chapter, "name": item.name, "text": item.question}
+        {"chapter": chapter, "name": item.name, "text": told(item.question, chapter)}
         for chapter in chapter_names()
         for item in exercise.load(chapter).values()
         if isinstance(item, exercise.Quiz)

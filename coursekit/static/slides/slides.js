@@ -140,7 +140,7 @@ const Votes = (() => {
     const quiz = slide.querySelector("[data-quiz]")
     const here = question && quiz.dataset.quiz === `${question.chapter} ${question.name}` ? question : null
     const closed = here && here.phase === "closed"
-    quiz.textContent = here ? here.votes.map((count, round) => `${round ? "second (blue)" : "first (grey)"} vote: ${count} in`).join(", ") : ""
+    quiz.textContent = here ? here.votes.map((count, round) => quiz.dataset[round ? "second" : "first"].replace("{count}", count)).join(", ") : ""
     slide.querySelectorAll("[data-option]").forEach(item => {
       const option = closed && here.options.find(each => each.letter === item.dataset.option)
       const votes = option ? option.votes : []
