@@ -104,6 +104,7 @@ def test_the_roster_may_be_a_table_beside_it(course):
         ("due = [", "", "cannot be read"),
         ("quizes = true", "quizes", "Did you mean quizzes?"),
         ("quizzes = 1", "quizzes", "not true or false"),
+        ('language = "fr"', "language", "no translation into 'fr'"),
         ('zone = "Berlin"', "zone", "no zone 'Berlin'"),
         ('zone = "../../etc/passwd"', "zone", "no zone"),
         ("due = 2026-10-19", "due", "it must be a table"),

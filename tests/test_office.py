@@ -8,6 +8,7 @@ from nbgrader.api import Gradebook
 
 from coursekit.basics.tables import harmless
 from coursekit.grading.class_run import Run
+from coursekit.grading.desk.class_page import write_page_of_class
 from coursekit.grading.outcome import Options
 from coursekit.sandbox.nursery import NurseryFailed
 from tests.classes import grade
@@ -99,6 +100,23 @@ def test_a_notebook_that_cannot_be_graded_and_a_folder_without_one_are_told_apar
     (course / "submitted/grace/hw1").mkdir(parents=True)
     grade(course)
     assert [row[4] for row in final(course)[1:]] == ["not gradable", "1.5", "missing"]
+
+
+def test_people_read_the_classs_language_and_programs_english(course):
+    (course / "class.toml").write_text('language = "de"\n' + CLASS)
+    (course / "submitted/ada/hw1/p1.ipynb").write_text("{")
+    lines = grade(course)
+    reason = lines["ada/hw1/p1"]["reason"]
+    assert reason.startswith("the file is not a readable notebook: ")
+    assert rows(course)["ada/hw1"][3] == reason
+    ada, alan = ((course / f"reports/{name}/hw1/p1.html").read_text(encoding="utf-8") for name in ("ada", "alan"))
+    assert '<html lang="de">' in ada
+    assert "<b>Nicht bewertet</b>" in ada
+    assert "Die Datei ist kein lesbares Notebook: " in ada
+    assert "<b>1.5/2 Punkte, davon 0.5 wegen Verspätung schon abgezogen</b>" in alan
+    whole = write_page_of_class(Run.of(course)).read_text(encoding="utf-8")
+    assert "Nicht bewertbar: 1 Notebook" in whole
+    assert "ada: die Datei ist kein lesbares Notebook: " in whole.replace("ada (Ada Lovelace)", "ada")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, NurseryFailed, OSError])

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("released") / "course"
     folder.mkdir()
-    (folder / "class.toml").write_text("quizzes = true\n[due]\nch00_start = 2026-10-19T18:00:00Z\n")
+    (folder / "class.toml").write_text("language = 'de'\nquizzes = true\n[due]\nch00_start = 2026-10-19T18:00:00Z\n")
     release(folder)
     return folder
 
@@ -56,7 +56,9 @@ def test_nbgraders_gradebook_knows_every_chapter(course):
 
 
 def test_the_hand_out_and_the_edition_of_the_checks_lie_beside_the_zip(course):
-    assert "make lab" in (course / "handout.html").read_text(encoding="utf-8")
+    handout = (course / "handout.html").read_text(encoding="utf-8")
+    assert "make lab" in handout
+    assert "<title>Verteiltes Reinforcement Learning mit Ray: So machst du mit</title>" in handout
     assert len(list((course / "cheat_sheets").glob("part_?.html"))) == 5
     released = json.loads((course / "edition.json").read_text())
     assert list(released) == CHAPTERS

@@ -17,6 +17,7 @@ from sqlalchemy.orm import configure_mappers
 from coursekit.basics.errors import CommandError
 from coursekit.basics.files import write_whole
 from coursekit.basics.journal import Journal
+from coursekit.basics.readers_language import speaking
 from coursekit.basics.tables import write_table
 from coursekit.grading import local_runner
 from coursekit.grading.book_marks import Marks, marks_of
@@ -28,7 +29,7 @@ from coursekit.grading.gradebook import Book, out_of_use
 from coursekit.grading.grading_plan import imports_of
 from coursekit.grading.hand_in_time import advice, hand_in_time
 from coursekit.grading.nbgrader_settings import Course
-from coursekit.grading.outcome import Options, Outcome, now, students_alone, try_to_record
+from coursekit.grading.outcome import MOVED, Options, Outcome, now, students_alone, try_to_record
 from coursekit.grading.source_notebooks import Masters, chapters_of, masters_of, notebooks_of, refuse_unknown
 from coursekit.grading.student_page import COLUMNS, page_of, write_grades, write_page
 from coursekit.grading.submission import Submission, find, find_one, is_in_a_course
@@ -99,13 +100,18 @@ class Run(Place):
         if (self.options.seed or 0) < 0:
             raise CommandError(f"A seed is a whole number that is not negative; {self.options.seed} is not one.")
         self.refuse_foreign()
-        if self.nursery or self.options.address:
-            return self._grade(report)
-        with self.new_nursery(self.options.limits, self.options.sandbox) as self.nursery:
-            try:
+        with self.speaking():
+            if self.nursery or self.options.address:
                 return self._grade(report)
-            finally:
-                self.nursery = None
+            with self.new_nursery(self.options.limits, self.options.sandbox) as self.nursery:
+                try:
+                    return self._grade(report)
+                finally:
+                    self.nursery = None
+
+    def speaking(self) -> contextlib.AbstractContextManager[None]:
+        """Write for people in the class's language: all that programs read stays English."""
+        return speaking(self.course.settings.language)
 
     def _grade(self, report: Report) -> list[dict]:
         masters = self.masters()
@@ -151,7 +157,7 @@ class Run(Place):
         lines = self.lines()
         masters = self.masters()
         everything = self._everything(masters)
-        with self._alone_at_work(), self.book() as book:
+        with self._alone_at_work(), self.speaking(), self.book() as book:
             comments = load(self.folder)
             for line in lines.values():
                 book.comment(line, fitting(comments, line))
@@ -222,7 +228,7 @@ class Run(Place):
             right = new.get((row["assignment"], row["notebook"], row["digest"]))
             if right and key not in here and row["outcome"] == "graded":
                 line = {**row, "outcome": "moved", "score": 0, "max_score": 0, "results": {}, "when": now()}
-                line["reason"] = f"this notebook was moved to {right}"
+                line["reason"] = MOVED.format(student=right)
                 book.remove(row["student"], row["assignment"], row["notebook"])
                 self._write_page(line, None, None)
                 self.journal.add(line)

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from coursekit.basics.dates import in_words
 from coursekit.basics.errors import CommandError, chapter_names
+from coursekit.basics.translations import SOURCE, languages
 from coursekit.grading.submission import text_of
 
 FILE = "class.toml"
@@ -52,6 +53,7 @@ class Settings:
     due: dict[str, datetime] = field(default_factory=dict)
     extensions: dict[tuple[str, str], datetime] = field(default_factory=dict)  # by student and assignment
     late: Late | None = None
+    language: str = SOURCE  # of the pages for the instructor and for the students
 
     @property
     def is_there(self) -> bool:
@@ -114,7 +116,13 @@ class _Reader:
             due,
             self.extensions(content, due, {student.id for student in students}),
             self.late(self.table(content, "late")) if "late" in content else None,
+            self.language(content),
         )
+
+    def language(self, content: dict[str, Any]) -> str:
+        name: str = self.value(content, "language", str, SOURCE)
+        self.one_of("language", name, [SOURCE, *languages()], "translation into")
+        return name
 
     def zone_of(self, content: dict[str, Any]) -> ZoneInfo | None:
         name = self.value(content, "zone", str, "")

@@ -12,6 +12,7 @@ from coursekit.grading.submission import NotGradable, Submission
 from coursekit.grading.submission_grader import Graded
 from coursekit.sandbox.limits import Limits
 
+MOVED = "this notebook was moved to {student}"
 # this machine's errors, which no name of a student's causes
 MACHINES = [errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE]
 MACHINES += [errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO]

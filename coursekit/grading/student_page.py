@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 
 from coursekit.basics.cards import card, plural, prose
 from coursekit.basics.html_page import html_page
+from coursekit.basics.readers_language import spoken, told
 from coursekit.basics.tables import write_table
 from coursekit.grading.book_marks import Mark, Marks
 from coursekit.grading.comments import as_html
@@ -30,6 +31,11 @@ COLUMNS = [  # of grades.csv
     *("student", "assignment", "notebook", "outcome", "score", "max_score", "penalty", "to_grade", "reason", "seconds")
 ]
 OWN_TEST = "Your instructor wrote this test. It ran inside your program, which can change its outcome; coursekit’s checks run outside."
+UNGRADED, WRONG = "Not graded", "What went wrong, or had to be fixed"
+LATE, BY_HAND = ", after {number} less for being late", "By hand: {points}; the check gave {number}."
+WAITS, WAITING = ", and {answers} waiting for a person to grade", "waiting for a person to grade it"
+GRADED, DUE, HANDED_IN = "graded on {moment}", "due on {moment}", "handed in on {moment}"
+MOMENT = "{date} at {time}"
 UNJUDGED = "It counts as 0 points until your instructor has looked at it."
 AGAIN = "Save the notebook in Jupyter, check that it opens there, and hand in that file under its own name"
 CODE, LINES = 20_000, 300  # characters and lines of an answer that a page shows
@@ -66,20 +72,18 @@ def write_page(
     cards += [_card_by_hand(name, mark, cells, marks) for name, mark in by_hand.items() if graded and marks]
     title = _heading(cells) or line["notebook"]
     student = f"{name} ({line['student']})" if name else line["student"]
-    score = _score(line, marks) if graded else "Not graded"
+    score = _score(line, marks) if graded else told(UNGRADED)
     bar = outcome_bar(Counter(result.status for result in results.values())) if graded and results else ""
-    if graded:
-        notes = _notes(_unsaid(line.get("notes", []), results), "What went wrong, or had to be fixed")
-    else:
-        notes = _notes([line["reason"], AGAIN])
+    unsaid = _unsaid(line.get("notes", []), results)
+    notes = _notes(unsaid, WRONG) if graded else _notes([line["reason"], AGAIN])
     parts = [
         f"<h1>{html.escape(title)}</h1>",
         f'<p class="small">{html.escape(student)} · {html.escape(_dates(line, marks, zone))}</p>',
         f'<div class="score"><b>{score}</b>{bar}</div>',
-        *(notes, *cards, f'<p class="small">{HOW if graded else ""}</p>'),
+        *(notes, *cards, f'<p class="small">{told(HOW) if graded else ""}</p>'),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(html_page(title, "\n".join(parts), "student"), encoding="utf-8")
+    path.write_text(html_page(title, "\n".join(parts), "student", spoken()), encoding="utf-8")
 
 
 def _result(kept: dict) -> Result:
@@ -95,61 +99,81 @@ def _heading(cells: list[NotebookNode]) -> str:
 def _score(line: dict, marks: Marks | None) -> str:
     """Return the points, and what they do not show: a penalty, and what a person has still to grade."""
     if marks is None:
-        return f"{line['score']:g} of {plural(line['max_score'], 'point')}"
-    late = f", after {number(marks.penalty)} less for being late" if marks.penalty else ""
-    waits = f", and {plural(marks.to_grade, 'answer')} waiting for a person to grade" if marks.to_grade else ""
-    return f"{number(marks.score)} of {plural(number(marks.possible), 'point')}{late}{waits}"
+        return of_points(f"{line['score']:g}", line["max_score"])
+    late = told(LATE).format(number=number(marks.penalty)) if marks.penalty else ""
+    waits = told(WAITS).format(answers=told(plural(marks.to_grade, "answer"))) if marks.to_grade else ""
+    return of_points(number(marks.score), number(marks.possible)) + late + waits
+
+
+def of_points(score: int | float | str, possible: int | float) -> str:
+    """Return how many points of those that were possible."""
+    return told(f"{score} of {plural(possible, 'point')}")
 
 
 def outcome_bar(statuses: Counter[str]) -> str:
     """Return how many ended in each way, as a bar in the colors of results with its words below: `3 passed, 1 wrong`."""
     there = [(status, words) for status, words in WORDS.items() if statuses[status]]
     pieces = "".join(f"<i class={status} style='flex:{statuses[status]}'></i>" for status, _ in there)
-    said = ", ".join(f"{statuses[status]} {words}" for status, words in there)
+    said = ", ".join(f"{statuses[status]} {told(words)}" for status, words in there)
     return f"<div class=bar aria-hidden=true>{pieces}</div><span class=small>{said}</span>"
 
 
 def _dates(line: dict, marks: Marks | None, zone: tzinfo | None) -> str:
     """Return when it was due and handed in, where that is known, and when it was graded, by the clock of the class."""
     when = datetime.strptime(line["when"], "%Y-%m-%dT%H:%M:%S%z")
-    graded = f"graded on {_moment(when, zone)}{f' ({zone})' if zone else ''}"
+    graded = told(GRADED).format(moment=_moment(when, zone) + (f" ({zone})" if zone else ""))
     if not (marks and marks.handed_in):
         return graded
-    due = f"due on {_moment(marks.due.replace(tzinfo=UTC), zone)} · " if marks.due else ""
-    return f"{due}handed in on {_moment(marks.handed_in.replace(tzinfo=UTC), zone)} · {graded}"
+    due = [told(DUE).format(moment=_moment(marks.due.replace(tzinfo=UTC), zone))] if marks.due else []
+    handed_in = told(HANDED_IN).format(moment=_moment(marks.handed_in.replace(tzinfo=UTC), zone))
+    return " · ".join([*due, handed_in, graded])
 
 
 def _moment(when: datetime, zone: tzinfo | None) -> str:
-    return f"{when.astimezone(zone):%Y-%m-%d at %H:%M}"
+    return moment_in_words(when.astimezone(zone))
+
+
+def moment_in_words(moment: datetime) -> str:
+    """Return a time as the pages show it."""
+    return told(MOMENT).format(date=f"{moment:%Y-%m-%d}", time=f"{moment:%H:%M}")
 
 
 def _unsaid(notes: list[str], results: Mapping[str, Result]) -> list[str]:
     """Return the notes without the errors that an exercise's own card names."""
-    told = [each.values["error"] for each in results.values() if each.message_id in ("cell-failed", "cell-no-python")]
+    named = [each.values["error"] for each in results.values() if each.message_id in ("cell-failed", "cell-no-python")]
     errors = {note: note.partition(": ")[2].rpartition(" (the cell")[0] for note in notes if note.startswith(ENDED)}
-    return [note for note in notes if not any(errors.get(note) and errors[note] in message for message in told)]
+    return [note for note in notes if not any(errors.get(note) and errors[note] in message for message in named)]
 
 
 def _notes(notes: list[str], title: str = "This could not be graded") -> str:
-    lines = "".join(f"<li>{prose(note[:1].upper() + note[1:])}.</li>" for note in notes)
-    return card(title, f"<ul>{lines}</ul>", COLOURS["crashed"]) if notes else ""
+    end = "。" if spoken() == "zh" else "."
+    said = map(told_reason, notes)
+    lines = "".join(f"<li>{prose(note[:1].upper() + note[1:])}{end}</li>" for note in said)
+    return card(told(title), f"<ul>{lines}</ul>", COLOURS["crashed"]) if notes else ""
+
+
+def told_reason(text: str) -> str:
+    """Return a note or a reason as people read it: whole, or each of several that are joined."""
+    whole = told(text)
+    return whole if whole != text else "; ".join(map(told, text.split("; ")))
 
 
 def _card(name: str, result: Result, cells: list[NotebookNode], marks: Marks | None) -> str:
     """Return what came of one test cell: the judge's words, what a person says, the question, the student's code."""
     mark = marks.cells.get(name) if marks else None
     earned = number(mark.points) if mark else result.earned
-    shown = replace(result, message=NOT_WRITTEN) if result.message_id == "todo" else result
+    shown = replace(result, message=NOT_WRITTEN, message_id="") if result.message_id == "todo" else result
     body = _question(result) + shown.body()
     if result.status == "unjudged" and not (mark and mark.by_hand):
-        body += f"<div class='said'>{UNJUDGED}</div>"
+        body += f"<div class='said'>{told(UNJUDGED)}</div>"
     if mark and mark.by_hand:
-        body += f"<div class='said'>By hand: {plural(earned, 'point')}; the check gave {result.earned}.</div>"
+        given = told(BY_HAND).format(points=told(plural(earned, "point")), number=result.earned)
+        body += f"<div class='said'>{given}</div>"
     answer = _answer_to(name, result, cells)
     chosen = result.message_id.startswith("quiz-")  # the question shows what
     body += _comment(marks, f"answer_{name}", _grade_id(answer)) + ("" if chosen else _code_of(answer, result))
     box = card(result.headline_with(earned), body, COLOURS[result.status])
-    more = f"\n<p class='small'>{OWN_TEST}</p>" if result.kind == "test" else ""
+    more = f"\n<p class='small'>{told(OWN_TEST)}</p>" if result.kind == "test" else ""
     seconds = f"<div class='small'>{result.seconds:.1f} s</div>" if result.seconds >= 0.1 else ""
     return f"<div class='result'>{box}{seconds}</div>{more}"
 
@@ -157,8 +181,8 @@ def _card(name: str, result: Result, cells: list[NotebookNode], marks: Marks | N
 def _card_by_hand(name: str, mark: Mark, cells: list[NotebookNode], marks: Marks) -> str:
     """Return what a person gave for an answer that no test judges."""
     answer = next((cell for cell in cells if _grade_id(cell) == name), None)
-    points = f"{number(mark.points)} of {plural(number(mark.possible), 'point')}, graded by hand"
-    title = f"{name}: {'waiting for a person to grade it' if mark.waits else points}"
+    points = of_points(number(mark.points), number(mark.possible)) + told(", graded by hand")
+    title = f"{name}: {told(WAITING) if mark.waits else points}"
     body = _comment(marks, name) + _code_of(answer, None)
     return f"<div class='result'>{card(title, body, COLOURS['todo'])}</div>"
 
@@ -173,10 +197,10 @@ def _question(result: Result) -> str:
         return ""
     chosen = result.message_id.removeprefix("quiz-")
     lines = [
-        f"<li{' class=here' if letter == chosen else ''}>{letter}) {_of_markdown(shown)}</li>"
+        f"<li{' class=here' if letter == chosen else ''}>{letter}) {_of_markdown(told(shown, result.chapter))}</li>"
         for letter, (shown, _) in item.options.items()
     ]
-    return f"<div>{_of_markdown(item.question)}</div><ul>{''.join(lines)}</ul>"
+    return f"<div>{_of_markdown(told(item.question, result.chapter))}</div><ul>{''.join(lines)}</ul>"
 
 
 @cache
@@ -218,9 +242,9 @@ def _code_of(cell: NotebookNode | None, result: Result | None) -> str:
         f"<span{' class=here' if place == here else ''}>{html.escape(line)}\n</span>"
         for place, line in enumerate(lines, 1)
     ]
-    more = "" if len(cell.source.splitlines()) <= len(lines) and len(cell.source) <= CODE else "\n… and more"
+    more = "" if len(cell.source.splitlines()) <= len(lines) and len(cell.source) <= CODE else f"\n… {told('and more')}"
     is_open = " open" if result is None or result.status in ("wrong", "crashed") else ""
-    return f"<details{is_open}><summary class='small'>Your answer</summary><pre class='code'>{''.join(spans)}{more}</pre></details>"
+    return f"<details{is_open}><summary class='small'>{told('Your answer')}</summary><pre class='code'>{''.join(spans)}{more}</pre></details>"
 
 
 def _grade_id(cell: NotebookNode | None) -> str:

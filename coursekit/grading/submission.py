@@ -144,8 +144,11 @@ def _but(files: list[Path]) -> str:
     if not kinds:
         return ""
     path = max(kinds, key=lambda path: bool(kinds[path]))
-    others = f" (and {plural(len(kinds) - 1, 'other file')})" if len(kinds) > 1 else ""
-    return f", but {text_of(path.name)}{others}{f', which is {kinds[path]}' if kinds[path] else ''}"
+    name, kind = text_of(path.name), kinds[path]
+    if len(kinds) == 1:
+        return f", but {name}, which is {kind}" if kind else f", but {name}"
+    others = plural(len(kinds) - 1, "other file")
+    return f", but {name} (and {others}), which is {kind}" if kind else f", but {name} (and {others})"
 
 
 def _kind_of(path: Path) -> str:

@@ -102,8 +102,8 @@ class _Work:
         self.graded.notebook = nbformat.v4.new_notebook(cells=cells)
 
     def _why_not_reached(self) -> str:
-        reasons = "; ".join(dict.fromkeys(self.poisoned.values()))
-        return f"Not reached: the notebook {reasons or 'took too long'}."
+        reasons = "; ".join(dict.fromkeys(self.poisoned.values())) or "took too long"
+        return f"Not reached: the notebook {reasons}."
 
     def _pass(self) -> bool:
         """Go through the notebook once; return whether it came to its end or to its time limit."""

@@ -14,6 +14,7 @@ CLASS_TOML = """\
 # The class. Every entry is optional; docs/class.md explains them.
 # zone = "Europe/Berlin"       # of the dates below
 # students = "roster.csv"      # beside this file, with the columns id,name,email,group,canvas
+# language = "de"              # of your pages, and of those that your students get back
 quizzes = false                # true: quizzes count, though their keys are on every learner's machine
 help = ["hints", "puzzles", "solutions"]  # what learners may open
 

@@ -13,13 +13,24 @@ from coursekit.basics.dates import in_words
 from coursekit.basics.errors import CommandError
 from coursekit.basics.html_page import html_page
 from coursekit.basics.journal import Journal
+from coursekit.basics.readers_language import spoken, told, told_message
 from coursekit.grading.book_marks import Marks, marks_of
 from coursekit.grading.class_run import NOTHING, Run
 from coursekit.grading.class_settings import Settings
 from coursekit.grading.comments import Comments, as_html, load
-from coursekit.grading.student_page import number, outcome_bar
-from coursekit.judging.result import COLOURS, WORDS
+from coursekit.grading.student_page import moment_in_words, number, of_points, outcome_bar, told_reason
+from coursekit.judging.result import COLOURS, NOT_COUNTED, WORDS
 
+TITLE, BOOK = "The class in {folder}", "points from nbgrader’s gradebook"
+MISSING, NOT_GRADABLE, NOT_JUDGED = "Handed in nothing: {number}", "Not gradable: {number}", "Not judged: {number}"
+WHY = (
+    "In these answers, the check itself failed, which is the course’s fault. Each counts as 0 points until you give it points "
+    "in formgrader."
+)
+HARDEST_ONES, COMMONEST = "The hardest exercises", "The most common messages"
+OF_POINTS, DUE = "{percent} of the points", " (due {date})"
+MEAN, PART = "{number} of {all}", "{number} of {students} graded"
+MEDIAN, SECONDS, AGAIN = "median {points}", "{each} s each, {all} in all", "{number} handed in more than once"
 CASE = {"Tried": "tried", "Came back": "got", "Look at": "where"}
 HARDEST, ENOUGH = 5, 10  # exercises that are shown; hand-ins of each, below which it says little of a class
 MESSAGES = 8  # of a chapter, the commonest
@@ -79,7 +90,9 @@ def write_page_of_class(run: Run) -> Path:
         parts = parts_of(history, marks_of(book.gradebook))
     students = {line["student"]: "" for line in history if line["student"]} | names
     path = run.folder / "class.html"
-    path.write_text(page_of_class(run.folder.name, parts, students, comments, run.course.settings), encoding="utf-8")
+    with run.speaking():
+        page = page_of_class(run.folder.name, parts, students, comments, run.course.settings)
+    path.write_text(page, encoding="utf-8")
     return path
 
 
@@ -87,13 +100,13 @@ def page_of_class(
     name: str, parts: list[Part], students: dict[str, str], comments: Comments, settings: Settings
 ) -> str:
     """Return the page of the class in a folder; `students` has all of them with their names, "" where there is none."""
-    title = f"The class in {name}"
-    counts = f"{plural(len(students), 'student')}, {plural(len(parts), 'notebook')}"
-    when = f"{datetime.now(settings.zone):%Y-%m-%d at %H:%M}"
+    title = told(TITLE).format(folder=name)
+    counts = f"{told(plural(len(students), 'student'))}, {told(plural(len(parts), 'notebook'))}"
+    when = moment_in_words(datetime.now(settings.zone))
     items = [item for part in parts for item in part.items.values()]
     body = [
         f"<h1>{html.escape(title)}</h1>",
-        f'<p class="small">{counts} · {when} · points from nbgrader’s gradebook</p>',
+        f'<p class="small">{counts} · {when} · {told(BOOK)}</p>',
         _missing(parts, students, settings),
         _ungradable(parts, students),
         _unjudged([item for item in items if item.unjudged]),
@@ -101,7 +114,7 @@ def page_of_class(
         _messages(parts, comments),
         *(_part(part, students) for part in parts),
     ]
-    return html_page(title, "\n".join(filter(None, body)), "class")
+    return html_page(title, "\n".join(filter(None, body)), "class", spoken())
 
 
 def _history(run: Run) -> list[dict]:
@@ -159,31 +172,35 @@ def _missing(parts: list[Part], students: dict[str, str], settings: Settings) ->
     missing = [sorted(students.keys() - part.students - part.ungradable.keys()) for part in parts]
     for part, without in zip(parts, missing, strict=True):
         dues = {one: settings.to_come(one, part.assignment) for one in without}
-        who = [_who(one, students) + (f" (due {in_words(due)})" if due else "") for one, due in dues.items()]
+        who = [
+            _who(one, students) + (told(DUE).format(date=told(in_words(due))) if due else "")
+            for one, due in dues.items()
+        ]
         lines[part.title] = f"{len(who)}: {', '.join(who)}" if who else ""
     count = len(set().union(*missing))
-    return _act(f"Handed in nothing: {plural(count, 'student')}", lines, COLOURS["todo"])
+    return _act(told(MISSING).format(number=told(plural(count, "student"))), lines, COLOURS["todo"])
 
 
 def _ungradable(parts: list[Part], students: dict[str, str]) -> str:
     """Return what could not be graded, and why."""
     lines = {
-        part.title: "<br>".join(f"{_who(one, students)}: {prose(why)}" for one, why in sorted(part.ungradable.items()))
+        part.title: "<br>".join(
+            f"{_who(one, students)}: {prose(told_reason(why))}" for one, why in sorted(part.ungradable.items())
+        )
         for part in parts
     }
     count = sum(len(part.ungradable) for part in parts)
-    return _act(f"Not gradable: {plural(count, 'notebook')}", lines, COLOURS["crashed"])
+    return _act(told(NOT_GRADABLE).format(number=told(plural(count, "notebook"))), lines, COLOURS["crashed"])
 
 
 def _unjudged(items: list[Item]) -> str:
     """Return how many answers have no verdict, by exercise, with what each check failed at: a person has to decide on them."""
-    why = "In these answers, the check itself failed, which is the course’s fault. Each counts as 0 points until you give it points in formgrader."
     lines = {
         f"{item.name} ({item.assignment})": f"{len(item.unjudged)}: {_case(item.unjudged[0]['values'].get('error', ''))}"
         for item in items
     }
     count = sum(len(item.unjudged) for item in items)
-    return _act(f"Not judged: {plural(count, 'answer')}", lines, COLOURS["unjudged"], why)
+    return _act(told(NOT_JUDGED).format(number=told(plural(count, "answer"))), lines, COLOURS["unjudged"], told(WHY))
 
 
 def _act(title: str, lines: dict[str, str], colour: str, why: str = "") -> str:
@@ -205,11 +222,15 @@ def _hardest(items: list[Item]) -> str:
     hardest = sorted(many, key=lambda item: item.fraction)[:HARDEST]
     lines = [
         f"<tr><td><code>{html.escape(item.name)}</code><br><span class=small>{html.escape(item.assignment)}</span></td>"
-        f"<td class=number>{item.fraction:.0%} of the points<br><span class=small>{plural(len(item.points), 'hand-in')}</span></td>"
+        f"<td class=number>{_percent(item)}<br><span class=small>{told(plural(len(item.points), 'hand-in'))}</span></td>"
         f"<td>{outcome_bar(item.statuses)}</td></tr>"
         for item in hardest
     ]
-    return f"<h2>The hardest exercises</h2><table>{''.join(lines)}</table>" if hardest else ""
+    return f"<h2>{told(HARDEST_ONES)}</h2><table>{''.join(lines)}</table>" if hardest else ""
+
+
+def _percent(item: Item) -> str:
+    return told(OF_POINTS).format(percent=f"{item.fraction:.0%}")
 
 
 def _messages(parts: list[Part], comments: Comments) -> str:
@@ -218,7 +239,7 @@ def _messages(parts: list[Part], comments: Comments) -> str:
     shown = [
         f"<h3>{html.escape(part.title)}</h3><div class=cards>{''.join(cards)}</div>" for part, cards in found if cards
     ]
-    return f"<h2>The most common messages</h2>{''.join(shown)}" if shown else ""
+    return f"<h2>{told(COMMONEST)}</h2>{''.join(shown)}" if shown else ""
 
 
 def _cards(part: Part, comments: Comments) -> Iterator[str]:
@@ -228,40 +249,51 @@ def _cards(part: Part, comments: Comments) -> Iterator[str]:
     for item, message, results in found[:MESSAGES]:
         example = results[0]
         labels = CASE if example["kind"] != "quiz" else {}  # of a quiz, the message's id has the chosen letter
-        case = [f"{label} {_case(example[name])}" for label, name in labels.items() if example[name]]
+        case = [f"{told(label)} {_case(_said(name, example[name]))}" for label, name in labels.items() if example[name]]
         comment = comments.get((example["chapter"], example["name"], message), "")
         said = f"<div class=said>{as_html(comment)}</div>" if comment else ""
         yield card(
-            f"{len(results)} × {item.name}: {WORDS[example['status']]}",
-            f"<code class=small>{html.escape(message)}</code> {prose(example['message'])}"
+            f"{len(results)} × {item.name}: {told(WORDS[example['status']])}",
+            f"<code class=small>{html.escape(message)}</code> {prose(_message(example))}"
             f"<div class=small>{'<br>'.join(case)}</div>{said}",
             COLOURS[example["status"]],
         )
 
 
+def _message(result: dict) -> str:
+    of = (result["chapter"], result["name"])
+    return told_message(of, result["message_id"], result["values"], result["message"])
+
+
+def _said(name: str, text: str) -> str:
+    return text if name == "got" else told(text)
+
+
 def _part(part: Part, students: dict[str, str]) -> str:
     """Return what came of one notebook."""
     again = sum(count > 1 for count in part.versions.values())
-    facts = [f"{len(part.students)} of {plural(len(students), 'student')} graded"]
+    facts = [told(PART).format(number=len(part.students), students=told(plural(len(students), "student")))]
     if part.points:
-        facts.append(f"median {number(median(part.points))} of {plural(number(part.possible), 'point')}")
-        facts.append(f"{median(part.seconds):.0f} s each, {_duration(sum(part.seconds))} in all")
-    facts += [f"{again} handed in more than once"] if again else []
+        points = of_points(number(median(part.points)), number(part.possible))
+        facts.append(told(MEDIAN).format(points=points))
+        facts.append(told(SECONDS).format(each=f"{median(part.seconds):.0f}", all=_duration(sum(part.seconds))))
+    facts += [told(AGAIN).format(number=again)] if again else []
     rows = "".join(map(_row, part.items.values()))
-    head = "<tr><th>exercise<th>outcome<th class=number>mean points<th class=number>median s</tr>"
-    table = f"<table>{head}{rows}</table>" if rows else ""
+    head = f"<th>{told('exercise')}<th>{told('outcome')}"
+    head += f"<th class=number>{told('mean points')}<th class=number>{told('median s')}"
+    table = f"<table><tr>{head}</tr>{rows}</table>" if rows else ""
     return f"<h2>{html.escape(part.title)}</h2><p class=small>{' · '.join(facts)}</p>\n{table}"
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    return f"{seconds:.0f} s" if seconds < 120 else told(f"{seconds / 60:.0f} min")
 
 
 def _row(item: Item) -> str:
     points = (
-        f"{number(round(sum(item.points) / len(item.points), 2))} of {number(item.possible)}"
+        told(MEAN).format(number=number(round(sum(item.points) / len(item.points), 2)), all=number(item.possible))
         if item.possible
-        else "not counted"
+        else told(NOT_COUNTED)
     )
     return (
         f"<tr><td><code>{html.escape(item.name)}</code></td><td>{outcome_bar(item.statuses)}</td>"

@@ -18,16 +18,19 @@ from nbgrader.converters import GenerateAssignment
 from nbgrader.converters.base import NbGraderException
 
 from coursekit.author.cheat_sheets import cheat_sheets
+from coursekit.author.translatable import PAGES
 from coursekit.basics.course_files import IN_ZIP, for_learners, found
 from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.html_page import html_page
 from coursekit.basics.paths import FROM_WHEEL, PACKAGE, ROOT, SOLUTIONS, path_with_scripts
+from coursekit.basics.translations import flowing, translated
 from coursekit.grading import check_versions
 from coursekit.grading.class_settings import FILE, Settings, settings_of
 from coursekit.grading.desk.announce import CLASS_TOML, announced
 from coursekit.grading.gradebook import Book
 from coursekit.grading.nbgrader_settings import Course
 
+HANDOUT = "docs/handout.md"
 PICTURE = re.compile(r"\]\(\.\./img/([\w.-]+)\)")
 NEEDS_CHECKOUT = (
     "The learners' zip is packed from the course's own folder, and this coursekit comes from a wheel. "
@@ -69,8 +72,10 @@ def release(folder: Path, report: Callable[[str], object] = str) -> list[Path]:
         report(chapter)
     check_versions.record(folder, chapter_names())
     handout = folder / "handout.html"
-    text = (ROOT / "docs/handout.md").read_text(encoding="utf-8")
-    handout.write_text(html_page("How to take part", markdown2html(text), "handout"), encoding="utf-8")
+    say = translated(PAGES, settings.language)
+    text = flowing(say.markdown((ROOT / HANDOUT).read_text(encoding="utf-8"), HANDOUT))
+    title = text.partition("\n")[0].removeprefix("# ")
+    handout.write_text(html_page(title, markdown2html(text), "handout", settings.language), encoding="utf-8")
     sheets = folder / "cheat_sheets"
     sheets.mkdir()
     for name, page in cheat_sheets().items():
