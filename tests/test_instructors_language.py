@@ -118,6 +118,7 @@ def test_the_instructor_chooses_among_translated_titles(language):
     assert section["titles"][1] == "Launch first, gather later"
     assert section["shown"][1] == translated(CHAPTER, language)("heading", section["titles"][1]).text
     shown = {each["title"]: each["shown"] for each in listed["sheets"]}
+    assert shown["A day (6 h 30)"] != "A day (6 h 30)"
     assert shown[PLAN] == translated(CHAPTER, language)("heading", PLAN).text != PLAN
 
 

@@ -95,17 +95,20 @@ def _chapter(name: str, root: Path) -> Iterator[Text]:
     for entry in message_ids.MISTAKE_HINT.finditer(hints.read_text(encoding="utf-8")) if hints.exists() else []:
         yield from _markdown(entry["text"].strip(), f"mistake {entry['exercise']}", entry["begins"])
     yield from _pictures(root, f"{name[:4]}_*.svg")
-    sheet = root / f"docs/run_sheets/{name}.md"
-    yield from _run_sheet(sheet.read_text(encoding="utf-8")) if sheet.exists() else []
+    yield from _run_sheets(root / f"docs/run_sheets/{name}.md")
 
 
-def _run_sheet(page: str) -> Iterator[Text]:
-    """Yield of a run sheet its title, what comes when, most of which are headings of the chapter, and what happens in the room."""
-    yield Text("heading", page.partition("\n")[0].removeprefix("# "))
-    for row in re.findall(r"^\| *\d.*\|$", page, re.MULTILINE):
-        _, _, _, what, _, in_the_room, _ = (cell.strip() for cell in row.split("|"))
-        yield from (Text("heading", part) for part in what.split(" · "))
-        yield Text("run sheet", in_the_room)
+def _run_sheets(path: Path) -> Iterator[Text]:
+    """Yield of a page's run sheets their titles, what comes when, most of which are headings of chapters, and what happens in the room."""
+    title = ""
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        if line.startswith("#"):
+            title = line.lstrip("# ")
+        elif re.match(r"\| *\d", line):
+            _, _, what, _, *in_the_room = (cell.strip() for cell in line.strip("|").split("|"))
+            yield Text("heading", title)
+            yield from (Text("heading", part) for part in what.split(" · "))
+            yield from (Text("run sheet", each) for each in in_the_room)
 
 
 def _markdown(source: str, place: str, note: str = "") -> Iterator[Text]:
@@ -171,6 +174,7 @@ def _pages(root: Path) -> Iterator[Text]:
     for page in LEARNERS_PAGES:
         yield from _markdown((root / page).read_text(encoding="utf-8"), page)
     yield from _pictures(root, "learners_map.svg")
+    yield from _run_sheets(root / "docs/workshop.md")
 
 
 def _interface(root: Path) -> Iterator[Text]:

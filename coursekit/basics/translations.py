@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SOURCE = "en"
 INTERFACE = "interface"  # the file of what several chapters say, and the course itself
-PAGES = "pages"  # that of the README, the glossary, and the other pages for learners
+PAGES = "pages"  # that of the learners' pages and of the run sheets for days
 NOUN = "noun"  # the context of what is counted
 BOARD = "board"  # that of the words of the room's page, which asks for them by themselves
 _PLACE = re.compile(r"\{(([^{}!:]+)(!r)?[^{}]*)\}")

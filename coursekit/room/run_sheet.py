@@ -9,10 +9,12 @@ from coursekit.basics.cards import plural
 from coursekit.basics.errors import CommandError
 from coursekit.basics.paths import ROOT
 from coursekit.basics.readers_language import spoken, told, told_markdown
+from coursekit.basics.translations import PAGES
 
 _HEADING = re.compile(r"#+ (.+)")
 _ROW = re.compile(r"\| *(\d+):(\d\d) *\| *(\d+) *\| *([^|]*?) *\| *([^|]*?) *\|(?: *([^|]*?) *\|)?")
 HEADING, IN_THE_ROOM = "heading", "run sheet"  # the contexts of what is translated
+TRANSLATED = {"workshop.md": PAGES}  # where the texts of pages with run sheets for days are
 MINUTES = "{minutes} min"
 _MARKUP = re.compile(r"\[(.*?)\]\(.*?\)|\*\*(.*?)\*\*|\*(.*?)\*|`(.*?)`")
 
@@ -72,7 +74,9 @@ def all_sheets() -> list[dict[str, str]]:
 def _sheets(language: str) -> dict[str, tuple[list[Row], str]]:
     """Return the rows of each run sheet, and its title, in the language that is spoken now."""
     paths = [path for pattern in ("*.md", "run_sheets/ch*.md") for path in sorted((ROOT / "docs").glob(pattern))]
-    of_chapters = [(path, path.stem if path.parent.name == "run_sheets" else "") for path in paths]
+    of_chapters = [
+        (path, path.stem if path.parent.name == "run_sheets" else TRANSLATED.get(path.name, "")) for path in paths
+    ]
     return {
         title: (rows, _told(title, chapter, HEADING))
         for path, chapter in of_chapters

@@ -18,12 +18,11 @@ from nbgrader.converters import GenerateAssignment
 from nbgrader.converters.base import NbGraderException
 
 from coursekit.author.cheat_sheets import cheat_sheets
-from coursekit.author.translatable import PAGES
 from coursekit.basics.course_files import IN_ZIP, for_learners, found
 from coursekit.basics.errors import CommandError, chapter_names
 from coursekit.basics.html_page import html_page
 from coursekit.basics.paths import FROM_WHEEL, PACKAGE, ROOT, SOLUTIONS, path_with_scripts
-from coursekit.basics.translations import flowing, translated
+from coursekit.basics.translations import PAGES, flowing, translated
 from coursekit.grading import check_versions
 from coursekit.grading.class_settings import FILE, Settings, settings_of
 from coursekit.grading.desk.announce import CLASS_TOML, announced
