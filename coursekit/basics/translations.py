@@ -152,7 +152,8 @@ class Translations:
         return {
             text.strip(): said.strip()
             for (where, text), said in texts
-            if where not in (NOUN, BOARD) and not where.startswith("picture ")  # a diagram may have the name of an exercise
+            if where not in (NOUN, BOARD)
+            and not where.startswith("picture ")  # a diagram may have the name of an exercise
         }
 
     @cached_property
