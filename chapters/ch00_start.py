@@ -125,7 +125,7 @@ Twelve tasks of 0.5 s on four workers run in three rounds, so they take at least
 Thirteen tasks need a fourth round, so they take at least 2 s.
 
 Write `best_seconds`, which takes the number of tasks, the seconds for each one, and the number of workers.
-It returns the shortest time in which the workers can run all of the tasks.
+It returns the shortest time, in seconds, in which the workers can run all of the tasks if nothing else takes any time.
 
 First, run the function below and its check as they are.
 The check tells you that you haven't done the exercise yet.

@@ -84,7 +84,7 @@ You'll also see `@ray.remote` written above a function.
 The function's name then stands for the remote function, and calling it without `.remote` raises a `TypeError`.
 `ray.remote(function)` leaves the function as it was, so you can still call it, and this course mostly uses that form.
 
-Your turn: write `as_task`, which launches a task and returns its reference without waiting.
+Your turn: write `as_task`, which launches a task that runs `function(x)`, and returns a reference to the result without waiting.
 If `as_task` does wait, the check takes 20 s.
 """
 
@@ -159,6 +159,7 @@ In the lower plot, the program launches all eight tasks before it waits, so they
 Only the `ray.get` has moved.
 
 Write that pattern as a function, `parallel_map`.
+It calls `function(x)` for each `x` in `xs`, each time in a task of its own, and returns a list of the results in the order of `xs`.
 In the check, the first call waits up to 20 s for the last one to start, so checking a wrong answer may take that long.
 """
 
@@ -218,7 +219,9 @@ Each of the two lists keeps the order of the list that *you passed*.
 
 Asynchronous reinforcement learning depends on this pattern: the learner takes experience from any worker that has some, and doesn't wait for the slowest one.
 
-Write `first_k`, which returns as soon as it has `k` results.
+Write `first_k`, which calls `function(x)` in a task for each `x` in `xs`, and returns as soon as it has `k` results.
+It returns them in the order in which the calls end, and leaves the other calls running.
+There are at least `k` inputs, and `k` is at least 1.
 """
 
 
@@ -310,6 +313,8 @@ Distributed training adds up gradients in trees like this one, or around a ring.
 ![Ten values are added by a tree of tasks in four rounds](../img/ch01_tree.svg)
 
 Write `tree_sum`, which launches such a tree and returns a reference to the total.
+It takes a function `add(a, b)`, which the tasks run, and `refs`, a list of at least one reference to a value.
+It returns before any value exists, so don't call `ray.get` in it.
 """
 
 
@@ -502,7 +507,7 @@ Below the dashed line, overhead takes up more than half of the time.
 On your machine, the shortest task that makes sense is about as long as the first point above the line.
 If your natural unit of work is shorter, put many units into one task: a **batch**.
 
-Write `batched`, a `parallel_map` with up to `size` inputs per task.
+Write `batched`, a `parallel_map` with up to `size` inputs per task, and no more tasks than that takes.
 """
 
 

@@ -115,8 +115,9 @@ When the last handle is gone, Ray stops the actor: its process exits, and its st
 You don't have to close anything, but nothing is saved either.
 In a terminal, `ray list actors` shows the same records (Chapter 6).
 
-Now write `count_up`.
-Its first argument is a class like `Counter`, except that `__init__` takes no arguments.
+Now write `count_up`, which creates one actor, calls `add(amount)` on it for each of the amounts, and returns a list of the results.
+The first argument of `count_up` is the actor's class, which is like `Counter`, except that `__init__` takes no arguments.
+Send all calls before you wait for the first result.
 
 In this chapter, the checks make calls wait for one another, so checking a wrong answer may take 20 to 40 seconds.
 """
@@ -215,7 +216,10 @@ Most payments were lost in this way, which is called a [**lost update**](../docs
 
 Instead of fetching the state, changing it, and sending it back, **send the change**, and let the actor apply it in a single call.
 
-In the exercise, `pay_in(balance, amount)` returns the new balance.
+Write `bank`, which returns the balance after all of the amounts have been paid in, starting from `balance`.
+One actor, the account, keeps the balance, and each amount is paid in by a task, the customer.
+All customers run at the same time, and each one ends only when its payment has been booked.
+`pay_in(balance, amount)` returns the new balance.
 A balance doesn't have to be a number: the check uses a list of receipts.
 """
 
@@ -367,6 +371,9 @@ Neither mistake raises an error.
 
 So send values in as **arguments**, bring them back as **results**, and put what many tasks change into an actor.
 Now fix your colleague's program, which sends a lock, and whose tasks write into a global.
+Write `tournament`, which returns the scores of this tournament as a dict with the seeds as keys.
+The score of a seed is `make_player().play(seed)`, and `make_player` can be pickled, although a player can't.
+The games run at the same time, and none of them runs in your notebook's process.
 """
 
 
@@ -428,6 +435,10 @@ An actor can hold any object, and it can be called from every node of a cluster.
 It needs no lock, because it runs one call at a time.
 Now write `BestSoFar`, the class of an actor that keeps the best result so far, together with the weights that reached it (older programs call such a class `GlobalVar`).
 Scores can be negative, because in many environments every reward is a penalty.
+
+- `offer(score, found)` returns whether the score is higher than all scores before it.
+  If it is, the actor keeps it together with `found`, which can be any object, even `None`.
+- `best()` returns `(score, found)` of the best offer so far, or `None` if there hasn't been an offer.
 """
 
 
@@ -800,8 +811,9 @@ The tool is a *future*: one call waits for it, and another gives it a result.
   It raises no exception when the time is up, so check `future.done()`.
   `asyncio.wait_for` looks simpler, but it *cancels* the future when the time is up, and then `flush` can't set a result.
 
-`flush` is already written: it answers all calls in `self.waiting`.
-Write `predict`.
+`flush` is already written: it answers all calls in `self.waiting`, a list of pairs `(x, future)`, with a single call to the model.
+Write `predict`, which returns the model's answer to `x`.
+It flushes as soon as `size` calls are waiting, or when one of them has waited for `patience` seconds, but not before.
 """
 
 
@@ -943,7 +955,9 @@ The path to the solution usually gets noisier, but a slow worker doesn't hold up
 Don't update the *weights* in each worker and send those back: you know what gets lost then.
 
 The server below is complete.
-Write `async_sgd`, which starts it and its workers.
+Write `async_sgd`, which starts it with `weights`, starts one worker for each shard, and returns the weights after each worker has taken `steps` steps.
+A worker is a task or an actor, and `gradient(weights, shard)` computes its gradient.
+The workers run at the same time, and each one ends only when all its gradients have been applied.
 """
 
 

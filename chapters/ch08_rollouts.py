@@ -127,7 +127,7 @@ r"""
 ## A fragment is not an episode
 
 Now write the sampler.
-It holds a vector environment, which resets itself (Chapter 7), and each call to `sample` returns a fixed number of frames.
+It holds the vector environment that `make_envs()` returns, which resets itself (Chapter 7), and each call to `sample(steps)` returns the next `steps` frames.
 
 ![Two environments run for three fragments of six frames; episodes continue from one fragment into the next; the frame after an episode's end is a reset](../img/ch08_fragments.svg)
 
@@ -136,14 +136,14 @@ For $T$ frames of $N$ environments, a fragment is a dict of arrays:
 | key | shape | what it holds |
 |---|---|---|
 | `obs` | [T, N, …] | what the policy observed when it chose the actions |
-| `actions`, `rewards`, `terminated`, `truncated` | [T, N] | the actions, and what the environments returned |
+| `actions`, `rewards`, `terminated`, `truncated` | [T, N] | the actions from `policy(weights, obs)`, and what the environments returned |
 | `real` | [T, N] | False for the frame after an episode's end, which is only a reset |
 | `last_obs` | [N, …] | the observation that the next frame starts from |
 | `version` | a number | `weights["version"]` of the weights that chose the actions |
 
 Fragments must fit together without a seam:
 
-- Each one continues where the previous one stopped, even in the middle of an episode.
+- Each one continues where the previous one stopped, even in mid-episode.
 - The environments are seeded once, at the first reset.
 - If an episode ends in a fragment's last frame, the *next* fragment's first frame is the reset.
 - New weights take effect at the next call to `sample`; `set_weights` is always called before the first one.
@@ -253,6 +253,13 @@ What's the advantage of the first step?
 
 # %% tags=["demo"]
 predict("first_advantage", ...)
+
+# %% [markdown]
+r"""
+Write `gae`, which returns the advantages, one array [T, N] of floats.
+`rewards` is [T, N], of floats or integers, and the flags `terminated` and `truncated` are [T, N], of booleans.
+`values` is [T+1, N], and its last row is the value of `last_obs`.
+"""
 
 
 # %%
@@ -411,6 +418,8 @@ By value, Ray stores one copy per sampler; by reference, it stores only one.
 The samplers on a node map the same memory (Chapter 2), and on a cluster, each *node* fetches one copy.
 
 Now write `collect`, which runs one round of [**synchronous**](../docs/glossary.md#synchronous-sampling) sampling: all samplers use the same weights, and the round is over when the last sampler is done.
+`collect` puts the weights into the object store once, and the samplers run at the same time.
+It returns a list with a fragment of `steps` frames from each sampler, in the order of the samplers.
 The check's samplers wait for one another, for at most 20 s.
 """
 
@@ -593,7 +602,7 @@ It's the `bounded_map` of Chapter 1, with actors.
 
 Now write `collect_async`:
 
-- In your notebook, call `learn(fragment)` on `count` fragments, in the order in which they arrive.
+- In your notebook, call `learn(fragment)` on `count` fragments of `steps` frames, in the order in which they arrive.
   Each call returns new weights.
 - Learn first, and then start that sampler's next fragment, with the weights that `learn` returned.
 - Never learn from the same fragment twice.
@@ -732,6 +741,8 @@ If you measure how long fragments of several lengths take, the points lie close 
 Then $\text{overhead} / (\text{overhead} + L \cdot \text{seconds per frame})$ is the fraction of the time that's overhead.
 
 Write `fragment_length`, which fits the line with `np.polyfit(lengths, seconds, 1)`.
+It returns the smallest number of frames, at least 1, for which at most `fraction` of the time is overhead.
+`seconds[i]` is how long a fragment of `lengths[i]` frames took.
 Because of noise, the fitted overhead can be 0 or less; then one frame is enough.
 
 Try it on paper first: a call costs 10 ms, and a frame takes 1 ms.
