@@ -332,7 +332,9 @@ class Run(Place):
     def _outcomes(self, todo: list[Submission], masters: Masters) -> Iterator[Outcome]:
         """Yield the outcomes as they come, `jobs` submissions at a time; never more than a few wait in memory."""
         options = self._configured()
-        setup = Setup(masters, self.seed, options.limits, options.all_cells, options.sandbox, str(self.folder))
+        graded = {item.assignment for item in todo}  # a node imports what these need
+        needed = {key: master for key, master in masters.items() if key[0] in graded}
+        setup = Setup(needed, self.seed, options.limits, options.all_cells, options.sandbox, str(self.folder))
         if self.nursery:
             yield from local_runner.outcomes(todo, setup, options, self.nursery)
         else:
