@@ -318,15 +318,16 @@ def passes_on_other_days(item: Item) -> bool:
 
 
 SMALL_ONES = [Item(chapter, name) for chapter in CHAPTERS for name in small_exercises(chapter)]
+WITH_A_CLUSTER = Item("ch06_cluster", "submit_rest")  # its check starts one
 WITH_RAY = [item for item in SMALL_ONES if small_exercises(item.chapter)[item.name].needs]
+ALONE = [item for item in SMALL_ONES if item not in [WITH_A_CLUSTER, *WITH_RAY]]
 
 
-@pytest.mark.slow
 def test_no_task_speaks_of_cells_where_a_review_has_one():
     assert [item for item in SMALL_ONES if re.search(r"\bcells\b", small_exercises(item.chapter)[item.name].task)] == []
 
 
-@pytest.mark.parametrize("item", [item for item in SMALL_ONES if item not in WITH_RAY], ids="-".join)
+@pytest.mark.parametrize("item", [*ALONE, pytest.param(WITH_A_CLUSTER, marks=pytest.mark.slow)], ids="-".join)
 def test_our_solution_of_a_small_exercise_passes_alone_without_ray_and_with_the_inputs_of_other_days(item):
     assert passes_on_other_days(item)
     assert not ray.is_initialized()
