@@ -159,7 +159,7 @@ In the lower plot, the program launches all eight tasks before it waits, so they
 Only the `ray.get` has moved.
 
 Write that pattern as a function, `parallel_map`.
-It calls `function(x)` for each `x` in `xs`, each time in a task of its own, and returns a list of the results in the order of `xs`.
+It runs `function(x)` in a separate task for each `x` in `xs`, and returns a list of the results in the order of `xs`.
 In the check, the first call waits up to 20 s for the last one to start, so checking a wrong answer may take that long.
 """
 

@@ -143,7 +143,7 @@ For $T$ frames of $N$ environments, a fragment is a dict of arrays:
 
 Fragments must fit together without a seam:
 
-- Each one continues where the previous one stopped, even in mid-episode.
+- Each one continues where the previous one stopped, even mid-episode.
 - The environments are seeded once, at the first reset.
 - If an episode ends in a fragment's last frame, the *next* fragment's first frame is the reset.
 - New weights take effect at the next call to `sample`; `set_weights` is always called before the first one.

@@ -219,7 +219,7 @@ quiz("first_iteration", first_iteration)
 
 # %% [markdown]
 r"""
-Write `learns_corridor`, the loop that every training run needs: it takes a config, a target, and the most iterations to train, and it trains until the mean return reaches the target.
+Write `learns_corridor`, the loop that every training run needs: it takes a config, a target, and a maximum number of iterations, and it trains until the mean return reaches the target.
 It returns the mean return of each iteration, with NaN where there is none.
 It always stops the algorithm, even if training raises an error, and the error reaches the caller.
 The check first runs it on prepared results: a mean is missing or NaN, the target is never reached, or an environment breaks.
